@@ -103,7 +103,6 @@ def test_events_come_while_it_runs(flavour):
         ("?", {"options": {"format": "nonsense"}}, cellblock.Refused, "nonsense"),
         ("?", {"files": ["/no/such/file"]}, cellblock.CellblockError, "/no/such/file"),
         ("?", {"seed": {"f": (1, 2)}}, cellblock.WrongValue, "variables are JSON values"),
-        ("?", {"options": {"tools": [len]}}, cellblock.Unsupported, "not in this version"),
         ("?", {"options": {"host": cellblock.Remote("https://a.example")}}, cellblock.Unsupported, "cellblock serve"),
     ],
 )

@@ -91,3 +91,62 @@ def test_a_state_is_kept_aside(session):
     session.discard("first")
     with pytest.raises(cellblock.Refused, match="no snapshot"):
         session.open_from("first")
+
+
+def test_the_workspace_is_where_it_was_asked_for(flavour):
+    session = flavour.open(workspace_at="/home/ada")
+    code = "import os, pwd; (os.getcwd(), pwd.getpwuid(os.getuid()).pw_name, os.path.expanduser('~'))"
+    assert session.run(code).value() == ("/home/ada", "ada", "/home/ada")
+    session.files.write("/home/ada/a.txt", b"1")
+    assert [one.path for one in session.files.list_dir()] == ["/home/ada/a.txt"]
+    assert session.fork().run("__import__('os').getcwd()").value() == "/home/ada"
+    with pytest.raises(cellblock.Refused, match="workspace_at"):
+        flavour.open(workspace_at="/usr/x")
+
+
+def test_large_files_cross_whole_and_exactly(session, tmp_path):
+    contents = bytes(range(256)) * (80 << 10) + b"end"  # 20 MB: more than one line holds
+    session.files.write("/tmp/large", contents)
+    session.files.write("large", contents)
+    assert session.files.read("/tmp/large") == contents
+    assert session.files.read("large") == contents
+    code = "import hashlib; [hashlib.sha256(open(p, 'rb').read()).hexdigest() for p in ('/tmp/large', 'large')]"
+    import hashlib
+
+    assert session.run(code).value() == [hashlib.sha256(contents).hexdigest()] * 2
+    (tmp_path / "up").write_bytes(contents)
+    session.files.upload(tmp_path / "up", "deep/up")
+    session.files.download("deep/up", tmp_path / "down")
+    assert (tmp_path / "down").read_bytes() == contents
+    assert session.run("1").cell == 2  # no cell of ours was run for it
+
+
+def test_a_shorter_file_takes_the_place_of_a_longer_one(session):
+    session.files.write("/tmp/f", bytes(5 << 20))
+    session.files.write("/tmp/f", b"x" * (2 << 20))
+    assert session.files.read("/tmp/f") == b"x" * (2 << 20)
+
+
+def test_files_cross_in_parts_where_no_descriptor_can_be_handed_over(session, monkeypatch):
+    monkeypatch.setattr("cellblock._transfer._file_in_memory", lambda: None)
+    contents = bytes(9 << 20) + b"end"
+    session.files.write("/tmp/large", contents)
+    assert session.files.read("/tmp/large") == contents
+
+
+def test_what_is_no_plain_file_is_not_taken(session):
+    import os
+
+    end, other = os.pipe()
+    core = getattr(session, "_inner", session)._core
+    from cellblock._plans import drive
+
+    def plan(descriptor):
+        return (yield {"op": "copy_in", "path": "x", "process": os.getpid(), "descriptor": descriptor})
+
+    for descriptor in (end, 99_999):
+        with pytest.raises(cellblock.Refused) as raised:
+            drive(core.connection, core.name, plan(descriptor))
+        assert raised.value.code == "descriptor"
+    os.close(end)
+    os.close(other)

@@ -19,7 +19,7 @@ def blocks(path: Path) -> list[str]:
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    model = FakeModel("3", COUNT, "2")
+    model = FakeModel("3", "July", "Sent.", COUNT, "2")
     monkeypatch.setenv("CELLBLOCK_BASE_URL", model.url)
     monkeypatch.setenv("CELLBLOCK_AGENT_FORMAT", "markdown")
     monkeypatch.setenv("CELLBLOCK_API_KEY", "none")

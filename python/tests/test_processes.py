@@ -95,3 +95,41 @@ def test_a_process_ends_with_its_session(flavour):
     process = session.spawn(["sleep", "100"])
     session.close()
     assert process.wait().status == "session_ended"
+
+
+def test_a_process_that_floods_holds_nothing_up(session):
+    flood = session.spawn("yes")
+    assert session.run("6 * 7").value(int) == 42
+    assert session.spawn(["echo", "beside"]).communicate() == (b"beside\n", b"")
+    flood.kill()
+    assert flood.wait(30).status == "killed"
+
+
+def test_a_process_that_forks_away_ends_with_its_session(flavour):
+    session = flavour.open()
+    away = session.spawn("setsid sh -c 'echo here; exec sleep 1000' > /tmp/away 2>&1 &")
+    assert away.wait(30).status == "exited"
+    code = "import os, glob\n[p for p in glob.glob('/proc/[0-9]*/cmdline') if b'1000' in open(p, 'rb').read()]"
+    assert session.run(code).ok
+    session.close()
+    with pytest.raises(cellblock.Ended):
+        session.run("1")
+
+
+def test_a_file_that_a_process_holds_open_is_named_by_undo_and_the_rest_goes_back(session):
+    session.run("open('held', 'w').write('one')")
+    holder = session.spawn("exec 3>>held; touch /tmp/ready; sleep 1000")
+    session.run("import os, time\nwhile not os.path.exists('/tmp/ready'): time.sleep(0.01)")
+    session.run("open('held', 'a').write('two'); x = 1; open('free', 'w').close()")
+    undone = session.undo()
+    assert any("held" in one for one in undone.not_restored)
+    assert session.run("(os.path.exists('free'), 'x' in globals(), open('held').read())").value() == (False, False, "onetwo")
+    holder.kill()
+    assert holder.wait(30).status == "killed"
+
+
+def test_a_terminal_without_a_reader_holds_nothing_up(session):
+    terminal = session.spawn("while :; do echo 0123456789012345678901234567890123456789; done", pty=(80, 24))
+    assert session.run("6 * 7").value(int) == 42
+    terminal.kill()
+    assert terminal.wait(30).status == "killed"

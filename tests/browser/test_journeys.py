@@ -1,8 +1,12 @@
 """What a person does with the web app, in a real browser."""
 
+import json
+import os
 import re
+import subprocess
+import zipfile
 
-from conftest import AXE, PASSWORD, ask, run
+from conftest import AXE, PASSWORD, ROOT, ask, run
 from playwright.sync_api import expect
 import pytest
 
@@ -239,6 +243,124 @@ def test_the_editor_completes_names_and_indents(new_session):
     expect(page.locator(".editor-shown .hl-keyword").first).to_have_text("if")
 
 
+def test_the_editor_completes_attributes_and_explains_them(new_session):
+    page = new_session()
+    run(page, "import math")
+    editor = page.get_by_label("Code of a new cell")
+    editor.press_sequentially("math.sqr")
+    editor.press("Control+Space")
+    expect(page.get_by_role("option")).to_have_text(["sqrt"])
+    editor.press("Enter")
+    expect(editor).to_have_value("math.sqrt")
+    editor.press("F1")
+    expect(page.locator(".explain")).to_contain_text("square root")
+    editor.press("Escape")
+    expect(page.locator(".explain")).to_be_hidden()
+
+
+def test_a_shell_runs_in_the_terminal(new_session):
+    page = new_session()
+    run(page, "open('from_cell.txt', 'w').write('x')")
+    page.get_by_role("tab", name="Terminal").click()
+    page.get_by_role("button", name="Open a shell").click()
+    terminal = page.get_by_label("Input of the terminal")
+    expect(terminal).to_be_focused()
+    terminal.press_sequentially("ls; echo $((40 + 2))z")
+    terminal.press("Enter")
+    screen = page.locator(".terminal-grid")
+    expect(screen).to_contain_text("from_cell.txt")
+    expect(screen).to_contain_text("42z")
+    terminal.press_sequentially("cat")
+    terminal.press("Enter")
+    terminal.press("Control+c")
+    terminal.press_sequentially("exit 3")
+    terminal.press("Enter")
+    expect(page.get_by_text("The shell has ended with 3.")).to_be_visible()
+    expect(page.get_by_role("button", name="Open a shell")).to_be_visible()
+
+
+def test_files_are_renamed_and_removed_and_all_are_downloaded(new_session):
+    page = new_session()
+    run(page, "open('one.txt', 'w').write('1'), open('two.txt', 'w').write('2')")
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="Rename one.txt").click()
+    page.get_by_label("Path").fill("folder/three.txt")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="Preview folder/three.txt")).to_be_visible()
+    page.get_by_role("button", name="Delete two.txt").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("button", name="Preview two.txt")).to_have_count(0)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="All as zip").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert archive.namelist() == ["folder/three.txt"]
+
+
+def test_a_shared_chat_is_read_without_a_login_until_the_link_ends(open_page, browser, server):
+    page = open_page("/")
+    exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    page.get_by_role("button", name="Share").click()
+    link = page.get_by_role("textbox", name="Link").input_value()
+    page.get_by_role("button", name="Close").click()
+    reader = browser.new_context().new_page()
+    reader.goto(link)
+    expect(reader.locator(".answer")).to_contain_text("21386.41")
+    expect(reader.get_by_label("Your question")).to_have_count(0)
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="End the link").click()
+    expect(page.get_by_text("The link leads nowhere now")).to_be_visible()
+    reader.goto("about:blank")
+    reader.goto(link)
+    expect(reader.get_by_role("heading", name="This link leads nowhere any more")).to_be_visible()
+
+
+def evaluation(score):
+    """A report of `cellblock eval` with one task."""
+    usage = {"input_tokens": 1, "cached_input_tokens": 0, "output_tokens": 1, "reasoning_tokens": 0, "estimated": False}
+    counts = {"steps": 1, "code_actions": 1, "parsed_at_first_try": 1, "failed_cells": 0, "usage": usage, "ms": 5}
+    task = {"name": "sum", "passed": score == 1, "status": "answered", "answer": "3", "asked_again": 0, **counts}
+    totals = {"score": score, "passed": int(score), "tasks": 1, **counts}
+    report = {"cellblock_eval": 1, "suite": "smoke", "model": "m", "format": "markdown", "date": "today", "complete": True, "totals": totals, "tasks": [task]}
+    return {"name": "report.json", "mimeType": "application/json", "buffer": json.dumps(report).encode()}
+
+
+def test_evaluations_are_added_and_compared(open_page):
+    page = open_page("/evaluations")
+    for count, score in enumerate([1, 0], start=1):
+        page.locator("input[type=file]").set_input_files(evaluation(score))
+        expect(page.get_by_role("link", name="smoke")).to_have_count(count)
+    page.get_by_role("link", name="smoke").first.click()
+    page.get_by_label("Compare with").select_option(index=1)
+    expect(page.get_by_text("1 got worse")).to_be_visible()
+
+
+def test_an_administrator_sees_machine_and_live_sessions(new_session):
+    page = new_session()
+    page.goto("/admin/machine")
+    expect(page.get_by_role("heading", name="Walls")).to_be_visible()
+    expect(page.locator(".plain-list li").first).to_be_visible()
+    page.goto("/admin/live")
+    expect(page.get_by_role("cell", name="admin")).to_be_visible()
+
+
+def test_the_demonstration_opens_by_its_link(browser, tmp_path):
+    command = [os.environ.get("CELLBLOCK", str(ROOT / "target/debug/cellblock")), "serve", "--demo", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
+    try:
+        link = next(found[0] for line in process.stderr if (found := re.search(r"http\S+/enter#\S+", line)))
+        page = browser.new_context().new_page()
+        page.goto(link)
+        expect(page.get_by_text("July was the warmest month").first).to_be_visible()
+        expect(page.get_by_role("button", name="Allow", exact=True)).to_be_visible()
+        expect(page.get_by_role("link", name="Two degrees warmer")).to_be_visible()
+        page.get_by_role("button", name="Allow", exact=True).click()
+        expect(page.locator(".answer").last).to_contain_text("the report was written down and not sent")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 def test_history_is_searched(open_page):
     page = open_page("/")
     exchange = ask(page, "What do 15000 become at 7 % compounded yearly?")
@@ -311,7 +433,7 @@ def test_axe_finds_no_violation(open_page, new_session, browser, server, theme, 
     exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
     expect(exchange.locator(".answer")).to_contain_text("21386.41")
     found["chat"] = violations(page)
-    for path in ["/sessions", "/runs", "/admin/tokens", "/admin/users", "/admin/audit"]:
+    for path in ["/sessions", "/runs", "/evaluations", "/admin/tokens", "/admin/users", "/admin/live", "/admin/machine", "/admin/audit"]:
         page.goto(path)
         page.wait_for_selector("h1")
         found[path] = violations(page)

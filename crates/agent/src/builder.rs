@@ -239,7 +239,7 @@ impl AgentBuilder {
             None => Arc::new(NoopExecutor),
         };
         let default_format = || match Format::for_capabilities(model.capabilities()) {
-            Format::Markdown if !runs_code => Format::NextStep,
+            Format::Markdown | Format::Json if !runs_code => Format::NextStep,
             format => format,
         };
         let format = settings.format.unwrap_or_else(default_format);

@@ -38,7 +38,7 @@ pub use cellblock_protocol::{
     ForModel, Frame, HostPattern, Inspection, Invalid, Isolation, Journaling, Limits, Locale,
     Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES, MimeBundle, MimeContent, NetworkRule, Opened,
     ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream, Replay, Rung, Script, SecretPlace, Seed,
-    SessionEvent, SessionOptions, Spawn, State, StateOutcome, Status, Strategy, Stream,
+    SessionEvent, SessionOptions, Shell, Spawn, State, StateOutcome, Status, Strategy, Stream,
     TerminalSize, ToolArguments, ToolCall, ToolOutcome, ToolSpec, Truncated, Undone, Usage,
     Variable, VariableChange, VariableChanges, Wall, WorkspacePlace, bytes_seed, codec, guest,
     import_statement, memory_when_parsed, mime_of, parse_duration, parse_size, pipe, signal_name,

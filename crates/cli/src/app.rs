@@ -10,7 +10,9 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::jupyter::JupyterArgs;
 use crate::commands::mcp::McpArgs;
+use crate::commands::model::ModelCommandArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::runs::RunsArgs;
@@ -43,6 +45,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Chat(args) => commands::chat::run(&args, &console),
         Command::Eval(args) => commands::eval::run(*args, &console),
         Command::Runs(args) => commands::runs::run(args, &console),
+        Command::Model(args) => commands::model::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),
@@ -55,6 +58,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Tools(args) => commands::tools::run(args, &console),
         Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),
+        Command::Jupyter(args) => commands::jupyter::run(args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Serve(args) => commands::serve::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
@@ -107,6 +111,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Run tasks with checks against a model, and print how well it did
     Eval(Box<EvalArgs>),
+    /// Bring, serve and remove models that run on this machine
+    Model(ModelCommandArgs),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal
@@ -131,6 +137,8 @@ pub(crate) enum Command {
     Config(Box<ShowConfigArgs>),
     /// Show where the time of a run went
     Trace(TraceArgs),
+    /// The kernel for Jupyter notebooks: install, list and remove it
+    Jupyter(JupyterArgs),
     /// Serve the tools to MCP clients, each with a session of its own
     Mcp(Box<McpArgs>),
     /// Serve sessions and the agent over HTTP, to programs and browsers

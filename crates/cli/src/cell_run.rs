@@ -1,7 +1,8 @@
 //! Runs a cell for a person: prints its output as it comes, answers `input()`, handles Ctrl-C, and prints the result.
 
 use crate::terminal::{
-    Console, DisplayText, LiveText, Spinner, Style, ending, error_text, file_lines,
+    Console, DisplayText, LiveText, Place, ShownHint, Spinner, Style, ending, error_text,
+    file_lines, remedy,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -338,6 +339,7 @@ async fn answered(question: &mut Option<Question>) -> InputAnswer {
 pub(crate) fn print_outcome(
     finished: &FinishedCell,
     limit: Duration,
+    place: Place,
     console: &Console,
 ) -> io::Result<()> {
     let result = &finished.result;
@@ -350,9 +352,17 @@ pub(crate) fn print_outcome(
     if let Some(ending) = ending(result, limit) {
         console.error(&ending);
     }
-    let error = error_text(result, console);
+    let remedy = remedy(place, result);
+    let hint = match &remedy {
+        Some(remedy) if remedy.replaces_hint => ShownHint::LeftOut,
+        _ => ShownHint::BelowTheError,
+    };
+    let error = error_text(result, hint, console);
     if !error.is_empty() {
         console.say(&error);
+    }
+    if let Some(remedy) = remedy {
+        console.hint(&remedy.text);
     }
     Ok(())
 }

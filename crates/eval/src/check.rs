@@ -5,6 +5,10 @@ use crate::test_tools::TestTool;
 use cellblock_agent::repair::read_value;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Files that a run left, by their paths.
+pub(crate) type ProducedFiles = BTreeMap<String, Vec<u8>>;
 
 /// A condition that must hold at the end of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +36,29 @@ pub enum Check {
     Json {
         /// The value.
         value: Value,
+        /// The largest difference between two numbers that still passes.
+        #[serde(default)]
+        tolerance: f64,
+    },
+    /// The run left this file in the workspace, and everything that is said of it is true.
+    File {
+        /// The path in the workspace.
+        path: String,
+        /// A text that the file contains.
+        #[serde(default)]
+        contains: Option<String>,
+        /// The file is JSON and equal to this value.
+        #[serde(default)]
+        json: Option<Value>,
+        /// The largest difference between two numbers of `json` that still passes.
+        #[serde(default)]
+        tolerance: f64,
+        /// The number of lines that are not empty, without the first one, which names the columns.
+        #[serde(default)]
+        rows: Option<usize>,
+        /// The file is a PNG picture of at least this width and height.
+        #[serde(default)]
+        picture: Option<[u32; 2]>,
     },
     /// The last call of this tool had these arguments, and perhaps others.
     Called {
@@ -51,19 +78,39 @@ impl Check {
                 "a check wants a call of `{}`, which the task does not have",
                 tool.name()
             )),
-            Check::Number { tolerance, .. } if *tolerance < 0.0 || !tolerance.is_finite() => {
+            Check::Number { tolerance, .. }
+            | Check::Json { tolerance, .. }
+            | Check::File { tolerance, .. }
+                if *tolerance < 0.0 || !tolerance.is_finite() =>
+            {
                 Err("the tolerance of a check must not be negative".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks a run of the agent. The error says what is wrong.
+    /// The file that the check is about.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            Check::File { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Checks a run of the agent. The error says what is wrong. `files` has the files of the checks that the run left.
     pub(crate) fn check_run(
         &self,
         answer: Option<&Value>,
         calls: &[TestToolCall],
+        files: &ProducedFiles,
     ) -> Result<(), String> {
+        if let Some(path) = self.file() {
+            let contents = files.get(path);
+            let contents = contents.ok_or_else(|| format!("there is no file `{path}`"))?;
+            return self
+                .check_file(contents)
+                .map_err(|wrong| format!("`{path}`: {wrong}"));
+        }
         let Check::Called { tool, arguments } = self else {
             return self.check_answer(answer);
         };
@@ -82,8 +129,57 @@ impl Check {
         Ok(())
     }
 
+    fn check_file(&self, contents: &[u8]) -> Result<(), String> {
+        let Check::File {
+            contains,
+            json,
+            tolerance,
+            rows,
+            picture,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(contents);
+        if let Some(wanted) = contains
+            && !text.contains(wanted.as_str())
+        {
+            return Err(format!("it does not contain {wanted:?}"));
+        }
+        if let Some(wanted) = json {
+            let given: Value = serde_json::from_slice(contents)
+                .map_err(|error| format!("it is not JSON: {error}"))?;
+            if !is_equal(&given, wanted, *tolerance) {
+                return Err(format!("it is {given}, not {wanted}"));
+            }
+        }
+        if let Some(wanted) = rows {
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            let found = lines.count().saturating_sub(1);
+            if found != *wanted {
+                return Err(format!("it has {found} rows, not {wanted}"));
+            }
+        }
+        if let Some([width, height]) = picture {
+            let (found_width, found_height) =
+                png_size(contents).ok_or("it is no PNG picture".to_owned())?;
+            if found_width < *width || found_height < *height {
+                return Err(format!(
+                    "it has {found_width} by {found_height} pixels, less than {width} by {height}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the reply of a model without tools: arguments that a call should have had must stand in the reply.
     pub(crate) fn check_plain_reply(&self, reply: &str) -> Result<(), String> {
+        if let Some(path) = self.file() {
+            return Err(format!(
+                "there is no file `{path}`: without the agent none is written"
+            ));
+        }
         let answer = Value::String(reply.to_owned());
         let Check::Called { arguments, .. } = self else {
             return self.check_answer(Some(&answer));
@@ -123,13 +219,13 @@ impl Check {
                     "there is no number in the answer; {value} was wanted"
                 )),
             },
-            Check::Json { value } => {
+            Check::Json { value, tolerance } => {
                 let given = match answer {
                     Value::String(text) => read_value(text).map(|read| read.value),
                     other => Some(other.clone()),
                 };
                 match given {
-                    Some(given) if is_equal(&given, value) => Ok(()),
+                    Some(given) if is_equal(&given, value, *tolerance) => Ok(()),
                     Some(given) => Err(format!("the answer is {given}, not {value}")),
                     None => Err("the answer is not JSON".to_owned()),
                 }
@@ -139,22 +235,35 @@ impl Check {
     }
 }
 
-/// Whether two JSON values are equal. 1 and 1.0 are equal.
-fn is_equal(one: &Value, other: &Value) -> bool {
+/// The width and height of a PNG picture, from its first chunk.
+fn png_size(contents: &[u8]) -> Option<(u32, u32)> {
+    let header = contents.strip_prefix(b"\x89PNG\r\n\x1a\n")?;
+    let sizes = header.get(8..16).filter(|_| &header[4..8] == b"IHDR")?;
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    Some((number(&sizes[..4])?, number(&sizes[4..])?))
+}
+
+/// Whether two JSON values are equal. Numbers may differ by the tolerance; 1 and 1.0 are equal.
+fn is_equal(one: &Value, other: &Value, tolerance: f64) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Number(one), Value::Number(other)) => match (one.as_f64(), other.as_f64()) {
+            (Some(one), Some(other)) => one == other || (one - other).abs() <= tolerance,
+            _ => one == other,
+        },
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
                 && one
                     .iter()
                     .zip(other)
-                    .all(|(one, other)| is_equal(one, other))
+                    .all(|(one, other)| is_equal(one, other, tolerance))
         }
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(key, value)| other.get(key).is_some_and(|other| is_equal(value, other)))
+                && one.iter().all(|(key, value)| {
+                    other
+                        .get(key)
+                        .is_some_and(|other| is_equal(value, other, tolerance))
+                })
         }
         _ => one == other,
     }
@@ -167,7 +276,7 @@ fn is_loosely_equal(given: &Value, expected: &Value) -> bool {
         (Value::String(given), Value::Number(expected)) => {
             given.trim().parse().ok() == expected.as_f64()
         }
-        _ => is_equal(given, expected),
+        _ => is_equal(given, expected, 0.0),
     }
 }
 

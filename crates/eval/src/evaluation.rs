@@ -17,6 +17,7 @@ pub struct Evaluation {
     source_of: SourceOf,
     mode: AskMode,
     jobs: usize,
+    tries: usize,
 }
 
 /// How the model is asked.
@@ -65,6 +66,7 @@ impl Evaluation {
             source_of: Box::new(|_| None),
             mode: AskMode::default(),
             jobs: 1,
+            tries: 1,
         }
     }
 
@@ -77,6 +79,12 @@ impl Evaluation {
     /// Sets how many tasks run at the same time. The default is one.
     pub fn jobs(mut self, jobs: usize) -> Evaluation {
         self.jobs = jobs.max(1);
+        self
+    }
+
+    /// Sets how often each task is run. The default is once. A task passes if every try did; the score counts tries.
+    pub fn tries(mut self, tries: usize) -> Evaluation {
+        self.tries = tries.max(1);
         self
     }
 
@@ -146,6 +154,10 @@ impl Evaluation {
         report.format = report.format.or(run.format);
         report.tasks[index] = run.report;
         report.update_totals();
+    }
+
+    pub(crate) fn tries_of_each(&self) -> usize {
+        self.tries
     }
 
     pub(crate) fn ask_mode(&self) -> &AskMode {

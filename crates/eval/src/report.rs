@@ -40,7 +40,7 @@ pub struct EvalReport {
 /// The sums over all tasks of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The share of tasks that passed, from 0 to 1.
+    /// The share of tasks that passed, from 0 to 1. A task with several tries counts by the share of them that passed.
     pub score: f64,
     /// The number of tasks that passed.
     pub passed: usize,
@@ -97,6 +97,48 @@ pub struct TaskReport {
     pub usage: Usage,
     /// The duration of the task in milliseconds.
     pub ms: u64,
+    /// How often the task was run beyond the first time. The numbers above are sums over all tries; the answer and the problems are those
+    /// of the first try that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_tries: usize,
+    /// How many of these further tries passed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_passed: usize,
+    /// Whether the first try passed, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_passed: Option<bool>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl TaskReport {
+    /// The share of tries that passed, from 0 to 1.
+    pub fn score(&self) -> f64 {
+        let first = usize::from(self.first_passed.unwrap_or(self.passed));
+        (first + self.more_passed) as f64 / (1 + self.more_tries) as f64
+    }
+
+    /// Adds another try of the same task. The task passes if every try did.
+    pub(crate) fn add_try(&mut self, next: TaskReport) {
+        self.first_passed.get_or_insert(self.passed);
+        self.more_tries += 1;
+        self.more_passed += usize::from(next.passed);
+        self.steps += next.steps;
+        self.code_actions += next.code_actions;
+        self.parsed_at_first_try += next.parsed_at_first_try;
+        self.failed_cells += next.failed_cells;
+        self.asked_again += next.asked_again;
+        self.usage += next.usage;
+        self.ms += next.ms;
+        if self.passed && !next.passed {
+            (self.passed, self.status) = (false, next.status);
+            (self.message, self.answer) = (next.message, next.answer);
+            (self.problems, self.calls) = (next.problems, next.calls);
+            self.repairs = next.repairs;
+        }
+    }
 }
 
 /// A call of one of a task's tools.
@@ -219,6 +261,7 @@ impl EvalReport {
             ..Totals::default()
         };
         for task in &self.tasks {
+            totals.score += task.score();
             totals.passed += usize::from(task.passed);
             totals.steps += task.steps;
             totals.code_actions += task.code_actions;
@@ -228,7 +271,7 @@ impl EvalReport {
             totals.ms += task.ms;
         }
         if totals.tasks > 0 {
-            totals.score = totals.passed as f64 / totals.tasks as f64;
+            totals.score /= totals.tasks as f64;
         }
         self.totals = totals;
     }

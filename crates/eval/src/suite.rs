@@ -127,17 +127,22 @@ impl Suite {
             });
         }
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        Suite::parse(&text).map_err(|problem| SuiteError::Invalid {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Suite::parse_in(&text, Some(folder)).map_err(|problem| SuiteError::Invalid {
             path: path.to_owned(),
             problem,
         })
     }
 
-    /// Reads a suite from a text.
+    /// Reads a suite from a text. Its files cannot be files on disk.
     pub fn parse(text: &str) -> Result<Suite, InvalidSuite> {
+        Suite::parse_in(text, None)
+    }
+
+    fn parse_in(text: &str, folder: Option<&Path>) -> Result<Suite, InvalidSuite> {
         let raw: RawSuite =
             toml::from_str(text).map_err(|error| InvalidSuite(error.to_string()))?;
-        raw.checked().map_err(InvalidSuite)
+        raw.checked(folder).map_err(InvalidSuite)
     }
 
     /// The suite with only these tasks, in the order of the file.
@@ -185,15 +190,21 @@ struct RawTask {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "a file is a text, or a table with the key `base64`"
+    expecting = "a file is a text, or a table with the key `base64` or `path`"
 )]
 enum RawFile {
     Text(String),
-    Bytes { base64: String },
+    Bytes {
+        base64: String,
+    },
+    /// A file beside the suite, by its path from there.
+    Disk {
+        path: PathBuf,
+    },
 }
 
 impl RawSuite {
-    fn checked(self) -> Result<Suite, String> {
+    fn checked(self, folder: Option<&Path>) -> Result<Suite, String> {
         check_name("the suite", &self.name)?;
         if self.tasks.is_empty() {
             return Err("it has no tasks".to_owned());
@@ -201,7 +212,7 @@ impl RawSuite {
         let files = self
             .files
             .into_iter()
-            .map(|(path, file)| Ok((path.clone(), file.read(&path)?)))
+            .map(|(path, file)| Ok((path.clone(), file.read(&path, folder)?)))
             .collect::<Result<BTreeMap<String, TaskFile>, String>>()?;
         let mut names = BTreeSet::new();
         let mut tasks = Vec::new();
@@ -258,7 +269,7 @@ impl RawTask {
 }
 
 impl RawFile {
-    fn read(self, path: &str) -> Result<TaskFile, String> {
+    fn read(self, path: &str, folder: Option<&Path>) -> Result<TaskFile, String> {
         let parts = || Path::new(path).components();
         let is_inside = parts().all(|part| matches!(part, Component::Normal(_)));
         if parts().next().is_none() || !is_inside {
@@ -272,6 +283,23 @@ impl RawFile {
                 let digits: String = base64.split_whitespace().collect();
                 let bytes = STANDARD.decode(digits);
                 bytes.map_err(|error| format!("file `{path}`: this is not base64: {error}"))?
+            }
+            RawFile::Disk { path: source } => {
+                let folder = folder.ok_or_else(|| {
+                    format!("file `{path}`: a path needs a suite that is a file itself")
+                })?;
+                let source = folder.join(source);
+                let wrong =
+                    |problem: String| format!("file `{path}`: {}: {problem}", source.display());
+                let length =
+                    std::fs::metadata(&source).map_err(|error| wrong(error.to_string()))?;
+                if length.len() > MAX_SUITE_BYTES {
+                    return Err(wrong(format!(
+                        "it is longer than {} MiB",
+                        MAX_SUITE_BYTES >> 20
+                    )));
+                }
+                std::fs::read(&source).map_err(|error| wrong(error.to_string()))?
             }
         };
         Ok(TaskFile {

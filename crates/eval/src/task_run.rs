@@ -1,5 +1,6 @@
 //! Running one task, by an agent or by the model alone, and checking the result.
 
+use crate::check::{Check, ProducedFiles};
 use crate::evaluation::{AskMode, Evaluation};
 use crate::report::{TaskReport, TestToolCall};
 use crate::suite::Task;
@@ -35,12 +36,25 @@ struct ReplyProblems {
     asked_again: usize,
 }
 
-/// Runs a task to its end. Errors are part of its report.
+/// Runs a task as often as the evaluation says, one try after the other, and puts the tries together.
 pub(crate) async fn run(
     evaluation: &Evaluation,
     task: &Task,
     cancel: &CancellationToken,
 ) -> TaskRun {
+    let mut all = run_once(evaluation, task, cancel).await;
+    for _ in 1..evaluation.tries_of_each() {
+        if cancel.is_cancelled() {
+            break;
+        }
+        let next = run_once(evaluation, task, cancel).await;
+        all.report.add_try(next.report);
+    }
+    all
+}
+
+/// Runs a task to its end. Errors are part of its report.
+async fn run_once(evaluation: &Evaluation, task: &Task, cancel: &CancellationToken) -> TaskRun {
     let started = Instant::now();
     let mut run = match evaluation.model_for(task) {
         Err(error) => TaskRun::failed(task, error.to_string()),
@@ -87,12 +101,23 @@ async fn run_with_agent(
     }
     let agent = builder.build()?;
     let problems: Arc<Mutex<ReplyProblems>> = Arc::default();
-    let outcome = agent
-        .run_observed(&task.question, collect_problems(&problems), cancel.clone())
-        .await?;
+    let mut conversation = agent.conversation();
+    let observer = collect_problems(&problems);
+    let outcome = conversation
+        .ask(&task.question, observer, cancel.clone())
+        .await;
+    let mut files = ProducedFiles::new();
+    for path in task.checks.iter().filter_map(Check::file) {
+        // A file that is not there fails its check.
+        if let Ok(contents) = conversation.executor().get_file(path).await {
+            files.insert(path.to_owned(), contents);
+        }
+    }
+    conversation.executor().close().await;
+    let outcome = outcome?;
     let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
     let calls = with_json_answer(task, &agent, &outcome, log.calls());
-    let report = report(task, outcome, calls, problems);
+    let report = report(task, outcome, calls, problems, &files);
     Ok(TaskRun {
         format: Some(agent.format()),
         ..TaskRun::of(report)
@@ -126,10 +151,15 @@ fn report(
     outcome: Outcome,
     calls: Vec<TestToolCall>,
     reply_problems: ReplyProblems,
+    files: &ProducedFiles,
 ) -> TaskReport {
     let checks = task.checks.iter();
     let problems: Vec<String> = checks
-        .filter_map(|check| check.check_run(outcome.answer.as_ref(), &calls).err())
+        .filter_map(|check| {
+            check
+                .check_run(outcome.answer.as_ref(), &calls, files)
+                .err()
+        })
         .collect();
     let unreadable_end = usize::from(outcome.status == RunStatus::MalformedReplies);
     let with_code = || {
@@ -158,7 +188,7 @@ fn report(
         asked_again: reply_problems.asked_again,
         usage: outcome.usage,
         answer: outcome.answer,
-        ms: 0,
+        ..TaskReport::default()
     }
 }
 

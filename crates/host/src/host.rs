@@ -7,7 +7,7 @@ use cellblock_env::{
     Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
     Requirements, Search,
 };
-use cellblock_protocol::{Isolation, Journaling, SessionOptions, WorkspacePlace};
+use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
 use cellblock_session::journal::Journals;
 use cellblock_session::{Containers, Engine, Preload, Runtime, Session};
 use std::path::{Path, PathBuf};
@@ -159,7 +159,9 @@ impl Host {
     ) -> Result<Runtime, Error> {
         let place = WorkspacePlace::default();
         let runtimes = &self.state.runtimes;
-        runtimes.get(environment, isolation, &place).await
+        runtimes
+            .get(environment, isolation, &place, Shell::Plain)
+            .await
     }
 
     /// The runtime that a session with these options is opened in.
@@ -170,7 +172,9 @@ impl Host {
     ) -> Result<Runtime, Error> {
         let runtimes = &self.state.runtimes;
         let (isolation, place) = (&options.isolation, &options.workspace_at);
-        runtimes.get(environment, isolation, place).await
+        runtimes
+            .get(environment, isolation, place, options.shell)
+            .await
     }
 
     /// The Pythons that are warm now: a session of theirs needs no start of an interpreter.

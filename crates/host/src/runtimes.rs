@@ -2,7 +2,7 @@
 
 use crate::Error;
 use cellblock_env::{Dirs, Environment, Environments, InUseLock};
-use cellblock_protocol::{Isolation, WorkspacePlace};
+use cellblock_protocol::{Isolation, Shell, WorkspacePlace};
 use cellblock_session::{Preload, Python, Runtime};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ struct Key {
     python: PathBuf,
     isolation: String,
     place: WorkspacePlace,
+    shell: Shell,
 }
 
 #[derive(Debug)]
@@ -78,12 +79,14 @@ impl Runtimes {
         environment: &Environment,
         isolation: &Isolation,
         place: &WorkspacePlace,
+        shell: Shell,
     ) -> Result<Runtime, Error> {
         let mut warm = self.warm.lock().await;
         let key = Key {
             python: environment.python.clone(),
             isolation: format!("{isolation:?}"),
             place: place.clone(),
+            shell,
         };
         if let Some(known) = warm.get_mut(&key) {
             known.used = Instant::now();
@@ -100,6 +103,7 @@ impl Runtimes {
         )
         .isolation(isolation.clone())
         .preload(self.preload)
+        .shell(shell)
         .workspace_at(place.clone())
         .pool(self.pool)
         .start()

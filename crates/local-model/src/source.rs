@@ -87,7 +87,11 @@ impl WeightsSource {
     pub fn default_name(&self) -> String {
         let file = match self {
             Self::Packages(model) => return model.name.to_owned(),
-            Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy().into(),
+            Self::File(path) => path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into(),
             Self::Address { url, .. } | Self::Hub { url } => {
                 let last = url.path().rsplit('/').next().unwrap_or_default();
                 last.strip_suffix(".gguf").unwrap_or(last).to_owned()

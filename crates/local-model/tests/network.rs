@@ -1,4 +1,5 @@
 //! Downloads and the search for servers, against servers of our own.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cellblock_env::{Environments, Interpreter, Variables};
 use cellblock_local_model::{Discovery, Error, LocalModels, StoredModel, WeightsSource};
@@ -78,7 +79,9 @@ async fn get(models: &LocalModels, source: &str, hash: Option<&str>) -> Result<S
     let environments = Environments::new(Variables::default(), &dirs);
     let no_python = || -> Result<Interpreter, cellblock_env::Error> { panic!("not needed") };
     let progress = &mut |_| {};
-    models.get("small", &source, &environments, no_python, progress).await
+    models
+        .get("small", &source, &environments, no_python, progress)
+        .await
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -100,7 +103,9 @@ async fn a_download_that_breaks_off_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let models = LocalModels::new(directory.path());
     let address = format!("{}/small.gguf", server.url);
-    let model = get(&models, &address, Some(&sha256(WEIGHTS))).await.unwrap();
+    let model = get(&models, &address, Some(&sha256(WEIGHTS)))
+        .await
+        .unwrap();
     assert_eq!(std::fs::read(&model.weights).unwrap(), WEIGHTS);
     assert_eq!(models.list(), [model]);
     assert!(server.heads()[1].contains("range: bytes=10-"));
@@ -115,7 +120,9 @@ async fn what_an_earlier_process_left_is_continued() {
     let models = LocalModels::new(directory.path());
     assert!(models.is_partial("small"));
     let address = format!("{}/small.gguf", server.url);
-    get(&models, &address, Some(&sha256(WEIGHTS))).await.unwrap();
+    get(&models, &address, Some(&sha256(WEIGHTS)))
+        .await
+        .unwrap();
     assert!(server.heads()[0].contains("range: bytes=20-"));
 }
 
@@ -126,7 +133,10 @@ async fn weights_with_another_hash_are_refused_and_removed() {
     let models = LocalModels::new(directory.path());
     let address = format!("{}/small.gguf", server.url);
     let refused = get(&models, &address, Some(HASH)).await;
-    assert!(matches!(refused, Err(Error::WrongHash { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::WrongHash { .. })),
+        "{refused:?}"
+    );
     assert!(!partial(directory.path()).exists());
     assert_eq!(models.list(), []);
 }
@@ -137,19 +147,29 @@ async fn weights_that_do_not_fit_on_the_disk_are_refused_before_they_come() {
     let directory = tempfile::tempdir().unwrap();
     let models = LocalModels::new(directory.path());
     let refused = get(&models, &format!("{}/a.gguf", server.url), Some(HASH)).await;
-    assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::DiskFull { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_file_of_the_hub_is_checked_by_the_hash_that_the_hub_says() {
     let hash = sha256(WEIGHTS);
     let server = Server::start(move |_, head| match head.starts_with("head") {
-        true => response("302 Found", &format!("x-linked-etag: \"{hash}\"\r\n"), b"", 0),
+        true => response(
+            "302 Found",
+            &format!("x-linked-etag: \"{hash}\"\r\n"),
+            b"",
+            0,
+        ),
         false => ranged(head),
     });
     let directory = tempfile::tempdir().unwrap();
     let models = LocalModels::new(directory.path());
-    let model = get(&models, &format!("hub {}", server.url), None).await.unwrap();
+    let model = get(&models, &format!("hub {}", server.url), None)
+        .await
+        .unwrap();
     assert_eq!(model.sha256, sha256(WEIGHTS));
     assert!(server.heads()[0].starts_with("head /owner/models/resolve/main/small.gguf "));
 }
@@ -160,7 +180,9 @@ async fn a_file_of_the_user_stays_where_it_is_also_when_the_model_is_removed() {
     let file = directory.path().join("mine.gguf");
     std::fs::write(&file, WEIGHTS).unwrap();
     let models = LocalModels::new(directory.path().join("models"));
-    let model = get(&models, &file.display().to_string(), None).await.unwrap();
+    let model = get(&models, &file.display().to_string(), None)
+        .await
+        .unwrap();
     assert_eq!(model.weights, file);
     models.remove("small").await.unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), WEIGHTS);
@@ -195,9 +217,13 @@ fn discovery(servers: &str) -> Discovery {
 #[tokio::test]
 async fn the_first_server_that_has_a_model_for_chats_is_taken() {
     let web_page = Server::start(|_, _| response("200 OK", "", b"<html>", 6));
-    let body = br#"{"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:4b", "owned_by": "library"}]}"#;
+    let body =
+        br#"{"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:4b", "owned_by": "library"}]}"#;
     let ollama = Server::start(move |_, _| response("200 OK", "", body, body.len()));
-    let servers = format!("http://127.0.0.1:1/v1 {}/v1 {}/v1", web_page.url, ollama.url);
+    let servers = format!(
+        "http://127.0.0.1:1/v1 {}/v1 {}/v1",
+        web_page.url, ollama.url
+    );
     let found = discovery(&servers).by_server().await.unwrap();
     assert_eq!(found.choice.model.as_deref(), Some("qwen3:4b"));
     assert_eq!(found.choice.base_url, Some(format!("{}/v1", ollama.url)));
@@ -221,7 +247,10 @@ async fn llama_cpp_is_asked_for_its_context() {
 fn a_key_in_the_environment_chooses_its_providers_model() {
     let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "sk-ant-example".to_owned());
     let found = discovery("").by_key(variable).unwrap();
-    assert_eq!(found.choice.base_url.as_deref(), Some("https://api.anthropic.com/v1"));
+    assert_eq!(
+        found.choice.base_url.as_deref(),
+        Some("https://api.anthropic.com/v1")
+    );
     assert_eq!(found.reason, "Anthropic, by the key in ANTHROPIC_API_KEY");
     let empty = |_: &str| Some(" ".to_owned());
     assert_eq!(discovery("").by_key(empty), None);

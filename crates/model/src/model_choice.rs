@@ -1,13 +1,19 @@
 //! The choice of a model by a command line, a configuration file or environment variables.
 
-use crate::openai::{ApiKey, EndpointSettings, KeyHeader, OpenAiModel};
+use crate::openai::{ApiKey, EndpointSettings, KeyHeader, OpenAiModel, is_loopback};
 use crate::{CapabilityOverrides, Model, ModelError, RecordingModel, ReplayModel};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 const DASHSCOPE_URL: &str = "https://dashscope.aliyuncs.com/compatible-mode/v1";
+
+/// The time to the first byte of a reply from a model on this machine.
+const LOCAL_FIRST_BYTE: Duration = Duration::from_secs(1200);
+/// The time for one whole reply from a model on this machine.
+const LOCAL_WHOLE_REPLY: Duration = Duration::from_secs(3600);
 
 /// The prefix of a model name that means a recording.
 const REPLAY_PREFIX: &str = "replay:";
@@ -114,7 +120,34 @@ impl ModelChoice {
         };
         let mut settings = EndpointSettings::new(base_url, model).with_key(key);
         settings.key_header = KeyHeader::for_endpoint(base_url);
+        if is_loopback(base_url) {
+            // A model on this machine reads a long prompt for minutes where the machine is busy. A second request would begin anew.
+            settings.timeouts.first_byte = LOCAL_FIRST_BYTE;
+            settings.timeouts.whole = LOCAL_WHOLE_REPLY;
+        }
         settings.capabilities = settings.capabilities.with_overrides(&self.capabilities);
         Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_on_this_machine_has_longer_to_read_its_prompt() {
+        let settings = |url: &str| {
+            let choice = ModelChoice {
+                base_url: Some(url.to_owned()),
+                ..ModelChoice::default()
+            };
+            choice.endpoint_settings("m", |_| Some("key".to_owned()))
+        };
+        let first_byte = |url: &str| settings(url).map(|settings| settings.timeouts.first_byte);
+        assert_eq!(first_byte("http://127.0.0.1:8080/v1"), Ok(LOCAL_FIRST_BYTE));
+        assert_eq!(
+            first_byte("https://example.org/v1"),
+            Ok(Duration::from_secs(180))
+        );
     }
 }

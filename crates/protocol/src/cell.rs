@@ -43,6 +43,9 @@ pub struct Cell {
     /// The number that the cell shall have, where it is higher than that of every cell before it; else, and when absent, the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// Whether the value of the last expression is `_` in later cells, as at Python's own prompt. It stays in memory until the next one.
+    #[serde(skip)]
+    pub keep_value: bool,
     /// Set when the code is that of a script: it then finds itself as Python runs one.
     #[serde(skip)]
     pub script: Option<Script>,
@@ -104,6 +107,13 @@ impl Cell {
         self
     }
 
+    /// Keeps the value of the last expression as `_`.
+    #[must_use]
+    pub fn keep_value(mut self) -> Self {
+        self.keep_value = true;
+        self
+    }
+
     /// Gives the cell a number, where it is higher than that of every cell before it.
     #[must_use]
     pub fn count(mut self, count: u64) -> Self {
@@ -148,6 +158,7 @@ impl Cell {
             env: fields.optional("env")?.unwrap_or_default(),
             silent: fields.optional("silent")?.unwrap_or_default(),
             count: fields.optional("count")?,
+            keep_value: false,
             script: None,
         };
         cell.validate()?;

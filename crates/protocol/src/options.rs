@@ -34,6 +34,9 @@ pub struct SessionOptions {
     /// Present, it lives in a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerOptions>,
+    /// The language of cells: Python alone, or as in notebooks.
+    #[serde(skip_serializing_if = "Shell::is_plain")]
+    pub shell: Shell,
     /// How cells run.
     pub strategy: Strategy,
     /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
@@ -72,6 +75,7 @@ impl SessionOptions {
         "workspace_at",
         "env",
         "container",
+        "shell",
         "strategy",
         "atomic",
         "arming",
@@ -162,6 +166,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             setup: fields.optional("setup")?,
             journal: fields.optional("journal")?.unwrap_or_default(),
             replay: fields.optional("replay")?.unwrap_or_default(),
+            shell: fields.optional("shell")?.unwrap_or_default(),
         };
         fields.finish(Self::FIELDS)?;
         options.validate()?;
@@ -218,6 +223,43 @@ impl Field for Strategy {
             Some("process") => Ok(Self::Process),
             Some("thread") => Ok(Self::Thread),
             Some("direct") => Ok(Self::Direct),
+            _ => Err(Self::refuse(name, &value)),
+        }
+    }
+}
+
+/// The language of cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shell {
+    /// Python alone.
+    #[default]
+    Plain,
+    /// As in notebooks: magics, `!command`, `In` and `Out`. Python alone where IPython is not installed.
+    Ipython,
+}
+
+impl Shell {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Ipython => "ipython",
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl Field for Shell {
+    const EXPECTED: &'static str = "plain or ipython";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        match value.as_str() {
+            Some("plain") => Ok(Self::Plain),
+            Some("ipython") => Ok(Self::Ipython),
             _ => Err(Self::refuse(name, &value)),
         }
     }

@@ -1,5 +1,6 @@
 //! The errors of building walls, in words for a person.
 
+use cellblock_native::wire::message::Stage;
 use cellblock_protocol::Rung;
 use std::path::PathBuf;
 
@@ -67,11 +68,20 @@ impl Error {
         }
     }
 
+    /// Whether a workspace could not be mounted because its file system cannot map the owners of files.
+    pub fn is_id_map_unsupported(&self) -> bool {
+        let Error::Build { step, source, .. } = self else {
+            return false;
+        };
+        *step == Stage::describe(Stage::IdMap as u64)
+            && source.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
+    }
+
     pub(crate) fn build(process: &'static str, stage: u64, errno: u64) -> Error {
         let source = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
         Error::Build {
             process,
-            step: cellblock_native::wire::message::Stage::describe(stage),
+            step: Stage::describe(stage),
             source,
         }
     }

@@ -17,8 +17,8 @@ pub use files::{
     unguessable_name,
 };
 pub use launch::{
-    GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, SpawnRequest, Verdict, View, first_id,
-    is_session_id, native_walls, reachable_rung,
+    GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, SessionIds, SpawnRequest, Verdict,
+    View, is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
     Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry, ProcStat, ProcStatus,

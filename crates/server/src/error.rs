@@ -130,10 +130,14 @@ impl From<SessionError> for ApiError {
             SessionError::Invalid(_) | SessionError::Refused(_) | SessionError::Sandbox(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            SessionError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            SessionError::File { source, .. } | SessionError::Path { source, .. }
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
                 StatusCode::NOT_FOUND
             }
-            SessionError::File { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            SessionError::File { .. } | SessionError::Path { .. } => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         ApiError::new(status, error.code(), error.to_string())

@@ -7,10 +7,12 @@
 
 mod agents;
 mod auth;
+mod backup;
 mod demo;
 mod e2b;
 mod error;
 mod http;
+mod jupyter;
 mod live;
 mod metrics;
 mod quotas;
@@ -19,10 +21,12 @@ mod server;
 mod sessions;
 mod state;
 mod store;
+mod tls;
 mod web;
 
 pub use agents::AgentSetup;
 pub use auth::Authentication;
+pub use backup::{backup, restore};
 pub use demo::Demo;
 pub use error::{ApiError, ServerError};
 pub use quotas::Quotas;
@@ -30,3 +34,4 @@ pub use routes::openapi::document as openapi_document;
 pub use server::{E2bOptions, Server, ServerOptions, Transport};
 pub use state::AppState;
 pub use store::StoreError;
+pub use tls::Tls;

@@ -7,6 +7,7 @@ use crate::quotas::Quotas;
 use crate::routes;
 use crate::state::AppState;
 use crate::store::{Store, now};
+use crate::tls::Tls;
 use axum::Router;
 use cellblock_host::Host;
 use hyper::server::conn::http1;
@@ -17,7 +18,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -69,13 +71,22 @@ pub struct E2bOptions {
 }
 
 /// How browsers reach a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Transport {
     /// By plain HTTP, on this machine.
     #[default]
     Plain,
     /// By TLS, which a proxy in front of the server ends.
     BehindTls,
+    /// By TLS, which the server ends itself.
+    Tls(Tls),
+}
+
+impl Transport {
+    /// Whether browsers speak TLS with the server, or with a proxy in front of it.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        !matches!(self, Transport::Plain)
+    }
 }
 
 impl ServerOptions {
@@ -104,9 +115,9 @@ impl ServerOptions {
                 "without a login the server may only listen on this machine, and other machines reach {address}"
             )));
         }
-        if self.transport == Transport::Plain {
+        if !self.transport.is_encrypted() {
             return Err(ServerError::Options(format!(
-                "other machines reach {address}, and passwords would travel unencrypted; put a proxy with TLS in front and say --behind-proxy"
+                "other machines reach {address}, and passwords would travel unencrypted; give a certificate with --tls-cert and --tls-key, or put a proxy with TLS in front and say --behind-proxy"
             )));
         }
         Ok(())
@@ -174,6 +185,10 @@ impl Server {
         self.state.set_address(address);
         let router = self.router();
         let connections = TaskTracker::new();
+        let tls = match &self.state.options().transport {
+            Transport::Tls(tls) => Some(tls.acceptor()),
+            Transport::Plain | Transport::BehindTls => None,
+        };
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -187,7 +202,19 @@ impl Server {
                     continue;
                 }
             };
-            connections.spawn(serve_connection(stream, router.clone(), stop.clone()));
+            // Answers are small and must not wait for each other.
+            let _ = stream.set_nodelay(true);
+            let (router, stop) = (router.clone(), stop.clone());
+            match tls.clone() {
+                None => connections.spawn(serve_connection(stream, router, stop)),
+                Some(tls) => connections.spawn(async move {
+                    let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await;
+                    // A client that does not finish the handshake is dropped.
+                    if let Ok(Ok(stream)) = handshake {
+                        serve_connection(stream, router, stop).await;
+                    }
+                }),
+            };
         }
         drop(listener);
         // Streams of events would never end by themselves.
@@ -218,9 +245,10 @@ impl Server {
     }
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
-    // Answers are small and must not wait for each other.
-    let _ = stream.set_nodelay(true);
+async fn serve_connection<S>(stream: S, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

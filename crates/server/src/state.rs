@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::quotas::{CellRates, Quotas};
 use crate::routes::completions::Remembered;
 use crate::routes::mcp::McpSessions;
-use crate::server::{ServerOptions, Transport};
+use crate::server::ServerOptions;
 use crate::store::{Role, Store, User};
 use cellblock_host::Host;
 use std::path::PathBuf;
@@ -145,7 +145,7 @@ impl AppState {
 
     /// Whether browsers reach the server by TLS.
     pub(crate) fn is_behind_tls(&self) -> bool {
-        self.inner.options.transport == Transport::BehindTls
+        self.inner.options.transport.is_encrypted()
     }
 
     /// The names that a request may have in its header `Host`.

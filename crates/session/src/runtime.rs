@@ -9,10 +9,10 @@ use crate::spawn::pool::{Pool, PoolState};
 use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Session};
 use cellblock_network::Proxies;
-use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall, WorkspacePlace};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall, WorkspacePlace};
 use cellblock_sandbox::{
-    Cgroups, Probe, Reach, View, claim_directory, native_walls, private_directory, reachable_rung,
-    remove_directory,
+    Cgroups, Probe, Reach, SessionIds, View, claim_directory, native_walls, private_directory,
+    reachable_rung, remove_directory,
 };
 use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,7 @@ pub struct RuntimeBuilder {
     python: Python,
     isolation: Isolation,
     preload: Preload,
+    shell: Shell,
     place: WorkspacePlace,
     pool: usize,
     proxies: Arc<Proxies>,
@@ -75,6 +76,7 @@ impl Runtime {
             python,
             isolation: Isolation::default(),
             preload: Preload::default(),
+            shell: Shell::default(),
             place: WorkspacePlace::default(),
             pool: 0,
             proxies: Arc::default(),
@@ -130,6 +132,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Chooses the language of cells. Plain Python unless told.
+    pub fn shell(mut self, shell: Shell) -> RuntimeBuilder {
+        self.shell = shell;
+        self
+    }
+
     /// Chooses where sessions have their workspace. It is a property of the runtime: the zygote's root has a directory there.
     ///
     /// Only the rung `full` has a root of its own. On the others the start fails, unless the place is the default.
@@ -179,6 +187,7 @@ impl RuntimeBuilder {
             python,
             isolation,
             preload,
+            shell,
             place,
             pool,
             proxies,
@@ -193,8 +202,12 @@ impl RuntimeBuilder {
                 "the workspace can be at {place} only in a session with files of its own, and this one has the isolation `{isolation}` on the rung `{rung}`: the rung must be `full`, with the wall files"
             )));
         }
-        let is_other_user = rung != Rung::None && cellblock_sandbox::first_id() != 0;
-        let (state, cache) = if is_other_user && !has_view {
+        let needs_open_directory = match SessionIds::of(walls) {
+            SessionIds::Each { .. } => !has_view,
+            SessionIds::Shared { .. } => true,
+            SessionIds::Host => false,
+        };
+        let (state, cache) = if needs_open_directory {
             // Only root can write there: in a directory of everybody's, others could put code or links in our way.
             let open = Path::new(OPEN_DIRECTORY);
             (open.join("state"), open.join("cache"))
@@ -212,6 +225,7 @@ impl RuntimeBuilder {
             place: place.clone(),
             guest,
             preload,
+            shell,
         };
         let described = Isolation {
             rung: Some(rung),
@@ -345,12 +359,11 @@ impl RuntimeState {
         &self.plan.python
     }
 
-    /// The user id of the next session, counted from the zygote's. An ordinary user has only one: his own.
+    /// The user id of the next session, counted from the zygote's; 0 where sessions have none of their own.
     pub(crate) fn next_user(&self) -> u32 {
-        if cellblock_sandbox::first_id() == 0 {
-            0
-        } else {
-            1 + self.users.fetch_add(1, Ordering::Relaxed) % MAX_USERS
+        match SessionIds::of(self.walls) {
+            SessionIds::Each { .. } => 1 + self.users.fetch_add(1, Ordering::Relaxed) % MAX_USERS,
+            SessionIds::Shared { .. } | SessionIds::Host => 0,
         }
     }
 
@@ -370,24 +383,34 @@ impl RuntimeState {
         self.rung == Rung::Full && !self.isolation.without.contains(&Wall::Files)
     }
 
-    /// Without a view there is no mapping of owners: what a session of root's shall write must be its user's.
+    /// Where sessions share a user id there is no mapping of owners: what a session of root's shall write must be its user's.
     pub(crate) fn give_to_session(&self, path: &Path) -> Result<(), Error> {
-        let Some(user) = self.user_without_view() else {
+        let Some(user) = self.shared_user() else {
             return Ok(());
         };
         lchown(path, Some(user), Some(user)).map_err(giving(path))
     }
 
-    /// Gives a workspace to the session's user; a directory of the caller's only for as long as the session lives.
-    pub(crate) fn lend_to_session(
+    /// Gives a workspace to the one user of all sessions, where there is one.
+    pub(crate) fn lend_to_shared_user(
         &self,
         workspace: &Workspace,
         session: &Path,
     ) -> Result<Option<BorrowedDirectory>, Error> {
+        match self.shared_user() {
+            Some(user) => self.lend_to(user, workspace, session),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a workspace to a user; a directory of the caller's only for as long as the session lives.
+    pub(crate) fn lend_to(
+        &self,
+        user: u32,
+        workspace: &Workspace,
+        session: &Path,
+    ) -> Result<Option<BorrowedDirectory>, Error> {
         let path = workspace.path();
-        let Some(user) = self.user_without_view() else {
-            return Ok(None);
-        };
         let lent = if workspace.is_user_directory() {
             let borrowed =
                 self.borrowed_directories
@@ -399,10 +422,20 @@ impl RuntimeState {
         lent.map_err(giving(path))
     }
 
-    /// The one user of all sessions, where they are not this process's own user and have none of their own.
-    fn user_without_view(&self) -> Option<u32> {
-        let user = cellblock_sandbox::first_id();
-        (self.rung == Rung::Landlock && user != 0).then_some(user)
+    /// The id on the host of a session's user, where each session has an id of its own.
+    pub(crate) fn id_on_host(&self, user: u32) -> Option<u32> {
+        match SessionIds::of(self.walls) {
+            SessionIds::Each { first } => Some(first + user),
+            SessionIds::Shared { .. } | SessionIds::Host => None,
+        }
+    }
+
+    /// The one user of all sessions, where it is not this process's own user and sessions have none of their own.
+    fn shared_user(&self) -> Option<u32> {
+        match SessionIds::of(self.walls) {
+            SessionIds::Shared { id } => Some(id),
+            SessionIds::Each { .. } | SessionIds::Host => None,
+        }
     }
 
     /// The paths that Landlock lets a session read where there is no view.

@@ -47,7 +47,7 @@ pub fn process(pid: u32) -> Option<Process> {
     })
 }
 
-/// Everything that a process started, and what that started, and so on; the dead that nobody reaped included.
+/// Everything that a process started, and what that started, and so on; those that ended and were not reaped included.
 pub fn descendants(pid: u32) -> Vec<Process> {
     let all = processes();
     let mut found: Vec<Process> = Vec::new();

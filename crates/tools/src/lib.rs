@@ -22,9 +22,10 @@ pub use approval::{
 };
 pub use bridge::CellOutcome;
 pub use builtin::{
-    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, FinalAnswerTool,
-    InstallFuture, InstallPackagesTool, ListFilesTool, PackageInstaller, RecursivePlanTreeTodoTool,
-    UndoTool,
+    BackgroundProcessTool, CheckpointsTool, ComputeTool, EditFileTool, ExecutePythonCodeTool,
+    FileReaderTool, FinalAnswerTool, InstallFuture, InstallPackagesTool, ListFilesTool,
+    PackageInstaller, RecursivePlanTreeTodoTool, RunShellTool, SearchFilesTool, UndoTool,
+    shell_tools,
 };
 pub use call::{
     Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, IntoOutput, Json,

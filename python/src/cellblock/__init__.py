@@ -21,7 +21,7 @@ from .session import Session, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .agent import Agent, AgentEvent, AsyncAgent, Outcome
+    from .agent import Agent, AgentEvent, AsyncAgent, AsyncChat, Chat, Outcome
     from .approval import Approve, Call
     from .async_session import AsyncSession
     from .events import (
@@ -67,6 +67,7 @@ __all__ = [
     "AgentFailed",
     "Approve",
     "AsyncAgent",
+    "AsyncChat",
     "AsyncFiles",
     "AsyncProcess",
     "AsyncSession",
@@ -77,6 +78,7 @@ __all__ = [
     "CellError",
     "CellFailed",
     "CellblockError",
+    "Chat",
     "Checkpoint",
     "CheckpointState",
     "ClearOutput",
@@ -131,7 +133,7 @@ __all__ = [
 
 # Imported when they are first used: `asyncio` alone takes longer to import than everything above.
 _MODULES = {
-    "agent": "Agent AgentEvent AsyncAgent Outcome",
+    "agent": "Agent AgentEvent AsyncAgent AsyncChat Chat Outcome",
     "approval": "Approve Call",
     "async_session": "AsyncSession",
     "events": "Begun ClearOutput Comm Display Event Finished InputRequest Log Numbered Restored Stderr Stdout ToolCall",

@@ -51,7 +51,7 @@ def _missing() -> str:
     if not sys.platform.startswith("linux"):
         return (
             f"sessions need Linux, and this is {sys.platform}: the package holds no program for it. "
-            "`Remote(url, token)` will use sessions of a server on another machine"
+            "Sessions of a server on another machine can be used: `Session(host=Remote(url, token))`"
         )
     return (
         "the program `cellblock` is not there: this wheel was built without it, or its scripts were not installed. "

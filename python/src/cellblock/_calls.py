@@ -171,6 +171,16 @@ def _is_async_policy(policy: Policy) -> bool:
     return any(inspect.iscoroutinefunction(rule) for rule in rules)
 
 
+def decide_call(policy: Policy, name: str, arguments: dict[str, Any], *, changes: bool) -> Approve:
+    """The decision about a call that the host asks about. Whatever goes wrong refuses the call. Not for event loops."""
+    try:
+        call = Call(name, dict(arguments), changes)
+        ask = rule_for(policy, call)
+        return Approve.accept() if ask is None else decision_from(_finished(_asked(ask, call)))
+    except BaseException as error:
+        return Approve.reject(_words(error)[:_MAX_MESSAGE])
+
+
 def _asked(ask: Callable[[Call], Any], call: Call) -> Any:
     try:
         return ask(call)

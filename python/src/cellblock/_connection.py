@@ -54,6 +54,8 @@ class Connection:
         finally:
             os.close(child_input)
             os.close(child_output)
+        #: The environment that the child was started with.
+        self.environment = dict(os.environ)
         self._ids = count(1)
         self._names = count(1)
         self._receivers: dict[int, Receive] = {}

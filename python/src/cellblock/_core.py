@@ -43,6 +43,7 @@ class Core:
         self.on_log = on_log
         self.open_fields: Line = {}
         self.workspace: str | None = None
+        self.workspace_at = "/workspace"
         self._name: str | None = None
         self._connection: Connection | None = None
         self._closed: str | None = None
@@ -108,6 +109,7 @@ class Core:
     def forked(self, name: str) -> Core:
         """The core of a fork of this session."""
         fork = Core(self.host, dict(self.tools), self.approve, self.input, self.on_log)
+        fork.workspace_at = self.workspace_at
         fork.attach(self.connection, name)
         with self._lock:
             fork._kept = []
@@ -182,6 +184,7 @@ def new_core(
     name: str | None,
     host: Host | Remote | None,
     workspace: str | os.PathLike[str] | None,
+    workspace_at: str | None,
     env: EnvLike,
     imports: Iterable[str],
     seed: Mapping[str, Any] | None,
@@ -205,6 +208,7 @@ def new_core(
     given: Line = {
         "session": name,
         "workspace": _absolute(workspace),
+        "workspace_at": workspace_at,
         "env": env if env is None or isinstance(env, str) else env.word(),
         "imports": list(imports),
         "seed": variables,
@@ -220,6 +224,7 @@ def new_core(
     }
     core.open_fields = {key: value for key, value in given.items() if value not in (None, "", [], {}, False)}
     core.workspace = given["workspace"]
+    core.workspace_at = workspace_at or core.workspace_at
     return core
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._operations import PART_BYTES
+from ._transfer import MIN_COPIED_BYTES, copy_in, copy_out
 
 if TYPE_CHECKING:
     from ._core import Core
@@ -99,7 +100,7 @@ def remove(path: str) -> Plan[None]:
 
 
 def read(path: str) -> Plan[bytes]:
-    """A whole file, in parts."""
+    """A whole file. One that is longer than a part is copied as an open file, or read in parts where that is not possible."""
     from base64 import b64decode
 
     parts: list[bytes] = []
@@ -107,6 +108,10 @@ def read(path: str) -> Plan[bytes]:
     while True:
         answer = yield {"op": "read", "path": path, "offset": offset, "length": PART_BYTES}
         part = b64decode(answer["base64"])
+        if offset == 0 and not answer["eof"]:
+            whole = yield from copy_out(path)
+            if whole is not None:
+                return whole
         parts.append(part)
         offset += len(part)
         if answer["eof"]:
@@ -114,8 +119,11 @@ def read(path: str) -> Plan[bytes]:
 
 
 def write(path: str, contents: bytes) -> Plan[None]:
-    """A whole file, in parts: the first one cuts off what was there."""
+    """A whole file: copied as an open file, or written in parts, the first of which cuts off what was there."""
     from base64 import b64encode
+
+    if len(contents) >= MIN_COPIED_BYTES and (yield from copy_in(path, contents)):
+        return
 
     view = memoryview(contents)
     for start in range(0, max(len(view), 1), PART_BYTES):

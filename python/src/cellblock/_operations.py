@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._transfer import copy_in, copy_in_file, copy_out, copy_out_file
 from .errors import Refused, WrongValue
 from .result import Result
 
@@ -137,7 +138,8 @@ def undo(core: Core, cells: int, to: Checkpoint | str | int | None) -> Plan[Undo
             return Undone(core.last_cell(), variable_changes(_NO_VARIABLES), file_changes(_NO_FILES))
     answer = yield {"op": "undo", "n": cells}
     core.note_undo(answer["cell"])
-    return Undone(answer["cell"], variable_changes(answer["variables"]), file_changes(answer["files"]))
+    changes = variable_changes(answer["variables"]), file_changes(answer["files"])
+    return Undone(answer["cell"], *changes, tuple(answer.get("not_restored", ())))
 
 
 _NO_VARIABLES: dict[str, list[Any]] = {"added": [], "changed": [], "removed": []}
@@ -211,6 +213,10 @@ def _read_parts(path: str, where: dict[str, str]) -> Plan[bytes]:
     offset = 0
     while True:
         part = yield from _read_part(path, offset, where)
+        if offset == 0 and len(part) == PART_BYTES and not where:
+            whole = yield from copy_out(path)
+            if whole is not None:
+                return whole
         parts.append(part)
         offset += len(part)
         if len(part) < PART_BYTES:
@@ -227,13 +233,15 @@ def _read_part(path: str, offset: int, where: dict[str, str]) -> Plan[bytes]:
 
 
 def write_file(core: Core, path: str, contents: bytes) -> Plan[None]:
-    """Writes a file; one that is too long for a line is put together in the session from parts."""
+    """Writes a file. One that is too long for a line is copied as an open file, or put together in the session from parts."""
     from base64 import b64encode
 
     from ._seeds import literal
 
     if len(contents) <= MAX_PUT_BYTES:
         yield {"op": "put_file", "path": path, "base64": b64encode(contents).decode("ascii")}
+        return
+    if (yield from copy_in(path, contents)):
         return
     names: list[str] = []
     for number, start in enumerate(range(0, len(contents), MAX_PUT_BYTES)):
@@ -261,11 +269,18 @@ del _cellblock_join
 def upload(core: Core, source: Path, path: str) -> Plan[None]:
     """A file, or a directory with everything below it, of this machine into the workspace."""
     if not source.is_dir():
-        yield from write_file(core, path, source.read_bytes())
+        yield from _upload_file(core, source, path)
         return
     for entry in sorted(source.rglob("*")):
         if entry.is_file():
-            yield from write_file(core, f"{path.rstrip('/')}/{entry.relative_to(source).as_posix()}", entry.read_bytes())
+            yield from _upload_file(core, entry, f"{path.rstrip('/')}/{entry.relative_to(source).as_posix()}")
+
+
+def _upload_file(core: Core, source: Path, path: str) -> Plan[None]:
+    with source.open("rb") as file:
+        if source.stat().st_size > MAX_PUT_BYTES and (yield from copy_in_file(path, file.fileno())):
+            return
+        yield from write_file(core, path, file.read())
 
 
 def download(path: str, target: Path) -> Plan[list[Path]]:
@@ -273,6 +288,7 @@ def download(path: str, target: Path) -> Plan[list[Path]]:
     listed = yield {"op": "list_files"}
     below = path if not path or path.endswith("/") else path + "/"
     found = [item["path"] for item in listed if item["path"] == path or item["path"].startswith(below)]
+    sizes = {item["path"]: item["bytes"] for item in listed}
     if not found:
         raise Refused(f"there is no file {path!r} in the workspace", "file")
     written: list[Path] = []
@@ -284,6 +300,10 @@ def download(path: str, target: Path) -> Plan[list[Path]]:
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("wb") as file:
             offset = 0
+            is_large = sizes[name] > PART_BYTES
+            if is_large and (yield from copy_out_file(name, file.fileno())):
+                written.append(place)
+                continue
             while part := (yield from _read_part(name, offset, {})):
                 file.write(part)
                 offset += len(part)

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
+from ._agent_runs import MODES, Conversation, asks_client, outcome_of
+from ._connection import Line
 from ._seeds import seeds_from
 from ._types import convert, schema_of
-from .errors import AgentFailed, BinaryError, Refused, Unsupported, WrongValue
+from .errors import AgentFailed, Refused, Unsupported, WrongValue
 from .host import Host, Remote
 from .options import EnvLike, LimitsLike, NetworkLike, limits_json, network_from
+from .tools import tools_from
+
+if TYPE_CHECKING:
+    from .approval import Policy
 
 T = TypeVar("T")
 Approval = Literal["never", "effects", "code", "tools", "all"]
 Format = Literal["tools", "json", "xml", "markdown", "next_step"]
 
-_MAX_ARGUMENT_BYTES = 100_000
-_PATIENCE_SECONDS = 10.0
-_LIMIT_OPTIONS = {
-    "wall": "--timeout",
-    "memory": "--memory",
-    "processes": "--processes",
-    "disk": "--disk",
-    "open_files": "--open-files",
-}
+# The limits of a session, as options of a run.
+_LIMIT_OPTIONS = {"wall": "timeout", "memory": "memory", "processes": "processes", "disk": "disk", "open_files": "open_files"}
 
 
 class AgentEvent(NamedTuple):
@@ -103,7 +98,7 @@ class Outcome(Generic[T]):
 
 
 class _AgentBase:
-    """The options of `Agent` and `AsyncAgent`, and the command that they run."""
+    """The options of `Agent` and `AsyncAgent`."""
 
     def __init__(
         self,
@@ -113,7 +108,7 @@ class _AgentBase:
         key_variable: str | None = None,
         format: Format | None = None,
         tools: Iterable[Any] = (),
-        approve: Approval | None = None,
+        approve: Approval | Policy = None,
         max_steps: int | None = None,
         max_time: float | str | None = None,
         max_tokens: int | None = None,
@@ -124,57 +119,67 @@ class _AgentBase:
         network: NetworkLike = None,
         isolation: str | None = None,
         workspace: str | os.PathLike[str] | None = None,
+        workspace_at: str | None = None,
         config: str | os.PathLike[str] | None = None,
+        verify: bool = False,
         host: Host | Remote | None = None,
     ) -> None:
-        if list(tools) or callable(approve):
+        if isinstance(host, Remote):
             raise Unsupported(
-                "tools and approval functions of an agent are not in this version: a run cannot call back into your process yet. "
-                "Sessions can: Session(tools=..., approve=...)",
+                "agents run on this machine; those of a server are asked over its own API (docs/server.md, `cellblock serve`)",
                 "unsupported",
             )
-        if isinstance(host, Remote):
-            host._connect()
         self._host = host if isinstance(host, Host) else Host()
+        self._tools = tools_from(tools)
+        self._approve: Any = approve
         rules = network_from(network) if network is not None else None
         given: dict[str, Any] = {
-            "--model": model,
-            "--base-url": base_url,
-            "--key-variable": key_variable,
-            "--format": format,
-            "--approve": approve,
-            "--max-steps": max_steps,
-            "--max-time": max_time,
-            "--max-tokens": max_tokens,
-            "--max-cost": max_cost,
-            "--isolation": isolation,
-            "--workspace": workspace,
-            "--config": config,
-            "--env": env if env is None or isinstance(env, str) else env.word(),
-            "--python": self._host._python,
+            "model": model,
+            "base_url": base_url,
+            "key_variable": key_variable,
+            "format": format,
+            "approve": approve if isinstance(approve, str) and approve in MODES else None,
+            "max_steps": max_steps,
+            "max_time": max_time,
+            "max_tokens": max_tokens,
+            "max_cost": max_cost,
+            "isolation": isolation,
+            "workspace": None if workspace is None else os.path.abspath(workspace),  # noqa: PTH100
+            "workspace_at": workspace_at,
+            "config": None if config is None else os.path.abspath(config),  # noqa: PTH100
+            "env": env if env is None or isinstance(env, str) else env.word(),
+            "verify": verify or None,
+            "import": list(imports) or None,
+            "allow_net": rules.rules if rules else None,
+            "credential": rules.credentials if rules else None,
         }
-        options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
         for name, value in (limits_json(limits) if limits is not None else {}).items():
             if name not in _LIMIT_OPTIONS:
                 raise Refused(f"limits: {name} cannot be set for an agent; it has {', '.join(_LIMIT_OPTIONS)}", "invalid")
-            options += [_LIMIT_OPTIONS[name], str(value)]
-        for module in imports:
-            options += ["--import", module]
-        for rule in rules.rules if rules else ():
-            options += ["--allow-net", rule]
-        for rule in rules.credentials if rules else ():
-            options += ["--credential", rule]
-        self._options = options + (["--stdlib"] if self._host._packages == "none" else [])
+            given[_LIMIT_OPTIONS[name]] = value
+        self._options = {name: value for name, value in given.items() if value is not None}
 
-    def _command(self, run: _Run) -> list[str]:
-        return [self._host.binary(), "ask", "--json", *run.arguments, *self._options]
+    def _conversation(self, run: _Run) -> Conversation:
+        return Conversation(self._host, {**self._tools, **run.tools}, self._approve, self._options.get("key_variable"))
+
+    def _fields(self, run: _Run, conversation: Conversation, *, keep: bool = False) -> Line:
+        fields: Line = {**run.fields, "options": self._options}
+        if conversation.core.tools:
+            fields["tools"] = [one.spec() for one in conversation.core.tools.values()]
+        if asks_client(self._approve):
+            fields["approvals"] = True
+        if keep:
+            fields["keep"] = True
+        return fields
 
 
 class Agent(_AgentBase):
     """A model with a sealed Python: `Agent(model="gpt-4o-mini").ask("How many primes are below a million?").answer`.
 
     Model, address and key come from the arguments, else from the variables and the configuration that `cellblock ask` reads.
-    `max_steps`, `max_time`, `max_tokens` and `max_cost` bound a run. The other options are those of a session.
+    `tools` are functions of yours that the model and its code can call; they run in this process. `approve` is a function that
+    is asked before calls that change something outside (see `Approve`), or a mode: `"never"`, `"effects"`, `"code"`, `"tools"`,
+    `"all"`. `max_steps`, `max_time`, `max_tokens` and `max_cost` bound a run. The other options are those of a session.
     """
 
     @overload
@@ -199,45 +204,81 @@ class Agent(_AgentBase):
         seed: Mapping[str, Any] | None = None,
     ) -> Outcome[Any]:
         """Asks a question and waits for the outcome. `returns` is the type of the answer, `files` go into the workspace, `seed`
-        are variables for the code. A run without an answer is an outcome too: look at `ok`, or call `check()`.
+        are variables for the code. A run without an answer is an outcome too: look at `ok`, or call `check()`. Ctrl-C ends it.
         """
-        with _Run.of_question(question, returns, files, seed) as run:
-            return self._finish(run)
+        return self._finish(_Run.of_question(question, returns, files, seed))
 
     def stream(
         self, question: str, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None
     ) -> Iterator[AgentEvent]:
         """Asks a question and gives the events as they come. The last one is `outcome`. Dropping the iterator cancels the run."""
-        with _Run.of_question(question, None, files, seed) as run:
-            yield from self._events(run)
+        run = _Run.of_question(question, None, files, seed)
+        conversation = self._conversation(run)
+        try:
+            yield from _events(conversation, self._fields(run, conversation))
+        finally:
+            conversation.close()
+
+    def chat(self, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None) -> Chat:
+        """A conversation: the model remembers what was said, and its session keeps its variables."""
+        return Chat(self, files, seed)
 
     def _finish(self, run: _Run) -> Outcome[Any]:
-        last = {}
-        for event in self._events(run):
-            last = event.data
-        return Outcome(last["outcome"], run.kind)
-
-    def _events(self, run: _Run) -> Iterator[AgentEvent]:
-        child = subprocess.Popen(
-            self._command(run),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for this process, which ends the run in order
-        )
-        assert child.stdout is not None and child.stderr is not None
-        has_outcome = False
+        conversation = self._conversation(run)
         try:
-            for line in child.stdout:
-                event = _event_from(line)
-                has_outcome = has_outcome or event.kind == "outcome"
-                yield event
-            said = child.stderr.read()
-            child.wait()
+            return _last(_events(conversation, self._fields(run, conversation)), run.kind)
         finally:
-            _end(child)
-        if not has_outcome:
-            raise _failure(child.returncode, said)
+            conversation.close()
+
+
+class Chat:
+    """A conversation with an `Agent`. It is closed by `close()`, by `with agent.chat() as chat:`, or when it is dropped."""
+
+    def __init__(self, agent: Agent, files: Iterable[str | os.PathLike[str]], seed: Mapping[str, Any] | None) -> None:
+        self._agent = agent
+        self._first: Any = (list(files), seed)
+        self._conversation: Conversation | None = None
+
+    def say(self, question: str) -> Outcome[Any]:
+        """Says something and waits for the outcome."""
+        return _last(self.stream(question), Any)
+
+    def stream(self, question: str) -> Iterator[AgentEvent]:
+        """Says something and gives the events as they come. Dropping the iterator cancels the run, not the conversation."""
+        conversation, fields = self._begin(question)
+        is_over = False
+        try:
+            for event in _events(conversation, fields):
+                is_over = event.kind == "outcome"
+                yield event
+        finally:
+            if not is_over and conversation.core.is_open:
+                conversation.core.connection.send_later({"op": "cancel", "session": conversation.core.name})
+
+    def _begin(self, question: str) -> tuple[Conversation, Line]:
+        if self._conversation is not None:
+            return self._conversation, {"op": "say", "question": question}
+        files, seed = self._first
+        run = _Run.of_question(question, None, files, seed)
+        conversation = self._agent._conversation(run)
+        fields = self._agent._fields(run, conversation, keep=True)
+        self._conversation = conversation
+        return conversation, fields
+
+    def close(self) -> None:
+        """Ends the conversation and its session."""
+        if self._conversation is not None:
+            self._conversation.close()
+
+    def __enter__(self) -> Chat:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_conversation", None) is not None:
+            self.close()
 
 
 class AsyncAgent(_AgentBase):
@@ -252,56 +293,86 @@ class AsyncAgent(_AgentBase):
         seed: Mapping[str, Any] | None = None,
     ) -> Outcome[Any]:
         """Asks a question and waits for the outcome. Cancelling ends the run."""
-        with _Run.of_question(question, returns, files, seed) as run:
-            return await self._finish(run)
+        return await self._finish(_Run.of_question(question, returns, files, seed))
 
     async def stream(
         self, question: str, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None
     ) -> AsyncIterator[AgentEvent]:
         """Asks a question and gives the events as they come. The last one is `outcome`."""
-        with _Run.of_question(question, None, files, seed) as run:
-            async for event in self._events(run):
+        run = _Run.of_question(question, None, files, seed)
+        conversation = self._conversation(run)
+        try:
+            async for event in _events_async(conversation, self._fields(run, conversation)):
                 yield event
+        finally:
+            conversation.close()
+
+    def chat(self, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None) -> AsyncChat:
+        """A conversation: the model remembers what was said, and its session keeps its variables."""
+        return AsyncChat(self, files, seed)
 
     async def _finish(self, run: _Run) -> Outcome[Any]:
-        last = {}
-        async for event in self._events(run):
-            last = event.data
-        return Outcome(last["outcome"], run.kind)
-
-    async def _events(self, run: _Run) -> AsyncIterator[AgentEvent]:
-        command = await asyncio.to_thread(self._command, run)
-        child = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            limit=64 << 20,
-        )
-        assert child.stdout is not None and child.stderr is not None
-        has_outcome = False
+        conversation = self._conversation(run)
         try:
-            async for line in child.stdout:
-                event = _event_from(line)
-                has_outcome = has_outcome or event.kind == "outcome"
-                yield event
-            said = await child.stderr.read()
-            await child.wait()
+            return await _last_async(_events_async(conversation, self._fields(run, conversation)), run.kind)
         finally:
-            if child.returncode is None:
-                child.send_signal(signal.SIGTERM)
-        if not has_outcome:
-            raise _failure(child.returncode or 0, said)
+            conversation.close()
+
+
+class AsyncChat:
+    """`Chat` for programs with an event loop."""
+
+    def __init__(self, agent: AsyncAgent, files: Iterable[str | os.PathLike[str]], seed: Mapping[str, Any] | None) -> None:
+        self._agent = agent
+        self._first: Any = (list(files), seed)
+        self._conversation: Conversation | None = None
+
+    async def say(self, question: str) -> Outcome[Any]:
+        """Says something and waits for the outcome. Cancelling ends the run, not the conversation."""
+        return await _last_async(self.stream(question), Any)
+
+    async def stream(self, question: str) -> AsyncIterator[AgentEvent]:
+        """Says something and gives the events as they come."""
+        if self._conversation is None:
+            files, seed = self._first
+            run = _Run.of_question(question, None, files, seed)
+            self._conversation = self._agent._conversation(run)
+            fields = self._agent._fields(run, self._conversation, keep=True)
+        else:
+            fields = {"op": "say", "question": question}
+        conversation = self._conversation
+        is_over = False
+        try:
+            async for event in _events_async(conversation, fields):
+                is_over = event.kind == "outcome"
+                yield event
+        finally:
+            if not is_over and conversation.core.is_open:
+                conversation.core.connection.send_later({"op": "cancel", "session": conversation.core.name})
+
+    async def close(self) -> None:
+        """Ends the conversation and its session."""
+        if self._conversation is not None:
+            self._conversation.close()
+
+    async def __aenter__(self) -> AsyncChat:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_conversation", None) is not None:
+            self._conversation.close()  # type: ignore[union-attr]
 
 
 class _Run:
-    """One run: the arguments of its command, and the files that it reads, which live as long as it."""
+    """What is asked: the fields of the request, the type of the answer, and tools that only this run has."""
 
-    def __init__(self, kind: Any) -> None:
-        self.arguments: list[str] = []
+    def __init__(self, fields: Line, kind: Any, tools: Mapping[str, Any] | None = None) -> None:
+        self.fields = fields
         self.kind = Any if kind is None else kind
-        self._directory = tempfile.TemporaryDirectory(prefix="cellblock-")
+        self.tools: dict[str, Any] = dict(tools or {})
 
     @classmethod
     def of_question(
@@ -309,75 +380,75 @@ class _Run:
     ) -> _Run:
         if not question.strip():
             raise Refused("the question is empty", "invalid")
-        run = cls(returns)
+        fields: Line = {"op": "ask", "question": question}
         if returns is not None:
-            run.arguments += ["--schema", run.write("schema.json", json.dumps(schema_of(returns)))]
-        for file in files:
-            run.arguments += ["--file", os.fspath(file)]
-        for name, value in (seed or {}).items():
-            run.arguments += ["--var", json_argument(name, value)]
-        run.question(question)
-        return run
+            fields["schema"] = schema_of(returns)
+        paths = [os.path.abspath(file) for file in files]  # noqa: PTH100
+        if paths:
+            fields["files"] = paths
+        variables = plain_variables(seed or {})
+        if variables:
+            fields["seed"] = variables
+        return cls(fields, returns)
 
     @classmethod
-    def of_template(cls, text: str, arguments: Mapping[str, Any], returns: Any) -> _Run:
-        run = cls(returns)
-        run.arguments += ["--template", run.write("template.md", text)]
-        for name, value in arguments.items():
-            run.arguments += ["--arg", json_argument(name, value)]
-        return run
-
-    def question(self, question: str) -> None:
-        if len(question.encode("utf-8", "replace")) > _MAX_ARGUMENT_BYTES:
-            raise Refused(f"the question is longer than {_MAX_ARGUMENT_BYTES} bytes; put what is long into a file", "invalid")
-        # A space in front keeps a question that begins with `-` from being read as an option or as standard input.
-        self.arguments.append(f" {question}" if question.startswith("-") else question)
-
-    def write(self, name: str, text: str) -> str:
-        path = Path(self._directory.name) / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    def __enter__(self) -> _Run:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._directory.cleanup()
+    def of_template(cls, text: str, arguments: Mapping[str, Any], returns: Any, tools: Mapping[str, Any]) -> _Run:
+        return cls({"op": "template", "template": text, "arguments": plain_variables(arguments)}, returns, tools)
 
 
-def json_argument(name: str, value: Any) -> str:
-    """`name=JSON` for the command line. Raises `WrongValue` for what JSON cannot say exactly, or what is too long."""
-    seeds = seeds_from({name: value})
-    if name not in seeds.variables or isinstance(value, bytes):
-        raise WrongValue(
-            f"{name}: an agent's variables are JSON values (texts, numbers, lists, dicts), got {value!r:.80}", "value"
-        )
-    text = f"{name}={json.dumps(value)}"
-    if len(text) > _MAX_ARGUMENT_BYTES:
-        raise WrongValue(f"{name} is longer than {_MAX_ARGUMENT_BYTES} bytes as JSON; put it into a file", "value")
-    return text
+def plain_variables(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a run. Raises `WrongValue` for what JSON cannot say exactly."""
+    for name, value in given.items():
+        if isinstance(value, bytes) or name not in seeds_from({name: value}).variables:
+            raise WrongValue(
+                f"{name}: an agent's variables are JSON values (texts, numbers, lists, dicts), got {value!r:.80}", "value"
+            )
+    return dict(given)
 
 
-def _event_from(line: bytes) -> AgentEvent:
-    event = json.loads(line)
-    kind = str(event.pop("event", "outcome" if "outcome" in event else "note"))
-    return AgentEvent("outcome" if "outcome" in event else kind, event)
+def _events(conversation: Conversation, fields: Line) -> Iterator[AgentEvent]:
+    inbox: SimpleQueue[Line] = SimpleQueue()
+    conversation.ask(fields, inbox.put, None)
+    is_over = False
+    while not is_over:
+        line = inbox.get()
+        is_over = outcome_of(line) is not None
+        yield _event_from(line)
 
 
-def _failure(status: int, said: bytes) -> Exception:
-    words = said.decode("utf-8", "replace").strip().removeprefix("error: ") or f"it ended with status {status}"
-    return Refused(words, "agent") if status == 2 else BinaryError(f"the run could not be made: {words}", "agent")
+async def _events_async(conversation: Conversation, fields: Line) -> AsyncIterator[AgentEvent]:
+    loop = asyncio.get_running_loop()
+    inbox: asyncio.Queue[Line] = asyncio.Queue()
 
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a run whose caller does not wait any more; SIGTERM lets it write down what was reached."""
-    if child.poll() is None:
-        child.terminate()
+    def deliver(line: Line) -> None:
         try:
-            child.wait(_PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
+            loop.call_soon_threadsafe(inbox.put_nowait, line)
+        except RuntimeError:
+            pass  # the loop is closed: no task waits
+
+    await asyncio.to_thread(conversation.connect)
+    conversation.ask(fields, deliver, loop)
+    is_over = False
+    while not is_over:
+        line = await inbox.get()
+        is_over = outcome_of(line) is not None
+        yield _event_from(line)
+
+
+def _last(events: Iterator[AgentEvent], kind: Any) -> Outcome[Any]:
+    last: dict[str, Any] = {}
+    for event in events:
+        last = event.data
+    return Outcome(last["outcome"], kind)
+
+
+async def _last_async(events: AsyncIterator[AgentEvent], kind: Any) -> Outcome[Any]:
+    last: dict[str, Any] = {}
+    async for event in events:
+        last = event.data
+    return Outcome(last["outcome"], kind)
+
+
+def _event_from(line: Line) -> AgentEvent:
+    data = {name: value for name, value in line.items() if name not in ("id", "session", "event")}
+    return AgentEvent(str(line["event"]), data)

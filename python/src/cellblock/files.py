@@ -60,9 +60,9 @@ class Files:
         found: PathStat = self._ask(floor.stat(path))
         return found
 
-    def list_dir(self, path: str = "/workspace", depth: int = 1) -> PathStats:
-        """What is in a directory (absolute path), and below it down to `depth` levels."""
-        found: PathStats = self._ask(floor.list_dir(path, depth))
+    def list_dir(self, path: str | None = None, depth: int = 1) -> PathStats:
+        """What is in a directory (absolute path; else the workspace), and below it down to `depth` levels."""
+        found: PathStats = self._ask(floor.list_dir(path or self._core.workspace_at, depth))
         return found
 
     def make_dir(self, path: str) -> None:
@@ -144,9 +144,9 @@ class AsyncFiles:
         found: PathStat = await self._ask(floor.stat(path))
         return found
 
-    async def list_dir(self, path: str = "/workspace", depth: int = 1) -> PathStats:
-        """What is in a directory (absolute path), and below it down to `depth` levels."""
-        found: PathStats = await self._ask(floor.list_dir(path, depth))
+    async def list_dir(self, path: str | None = None, depth: int = 1) -> PathStats:
+        """What is in a directory (absolute path; else the workspace), and below it down to `depth` levels."""
+        found: PathStats = await self._ask(floor.list_dir(path or self._core.workspace_at, depth))
         return found
 
     async def make_dir(self, path: str) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from typing import cast
 
 from ._binary import find_binary
 from ._connection import Connection
-from .errors import Ended, Unsupported
+from .errors import Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
     Packages = Literal["default", "none"]
@@ -82,7 +84,20 @@ class Host:
 
     def _connect(self) -> Connection:
         """The running child of this host; a new one when there is none, or when the last one died."""
-        key = self._key()
+        return self._connected(self._key())
+
+    def _connect_for_agent(self, key_variable: str | None) -> Connection:
+        """A child that was started with the settings of agents that the environment has now: models, addresses and keys.
+
+        Usually it is the child of the sessions. A program that changes its environment later gets another one.
+        """
+        connection = self._connect()
+        settings = _agent_settings(os.environ, key_variable)
+        if _agent_settings(connection.environment, key_variable) == settings:
+            return connection
+        return self._connected((*self._key(), settings))
+
+    def _connected(self, key: tuple[object, ...]) -> Connection:
         with _lock:
             connection = _connections.get(key)
             if connection is None or not connection.is_usable:
@@ -96,29 +111,43 @@ class Host:
 
 
 class Remote:
-    """Sessions of a server, `cellblock serve`, on another machine.
+    """Sessions of a server, `cellblock serve`, on this or another machine: `Session(host=Remote(url, token))`.
 
-    This version has no server yet, so opening a session raises `Unsupported`. The names stay: where a `Host` can be given, a
-    `Remote` will be taken.
+    `token` is an API token of the server (`cb_…`). Cells, tools, variables, undo, forks and files of the workspace are the same
+    as on this machine. What the server does not offer raises `Unsupported`: processes, files by absolute path, pauses, snapshots,
+    completion, and agents.
     """
 
-    __slots__ = ("_token", "url")
+    __slots__ = ("_connection", "_token", "url")
 
     def __init__(self, url: str, token: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url: expected an address such as https://sandbox.example.org, got {url!r}")
         self.url = url.rstrip("/")
         self._token = token
+        self._connection: Connection | None = None
 
     def __repr__(self) -> str:
         return f"Remote({self.url!r})"
 
+    def close(self) -> None:
+        """Closes all sessions that were opened through this object and are still open."""
+        with _lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
     def _connect(self) -> Connection:
-        raise Unsupported(
-            f"sessions on a server ({self.url}) are not in this version: there is no `cellblock serve` yet. "
-            "Use sessions of this machine: `Session()` without `host`",
-            "unsupported",
-        )
+        from ._remote import RemoteConnection
+
+        with _lock:
+            connection = self._connection
+            if connection is None or not connection.is_usable:
+                # It has the methods of `Connection`, and no child process.
+                connection = cast("Connection", RemoteConnection(self.url, self._token))
+                self._connection = connection
+                _all_connections.append(connection)
+        return connection
 
 
 _lock = threading.Lock()
@@ -126,6 +155,20 @@ _connections: dict[tuple[object, ...], Connection] = {}
 # Also those of hosts that were closed meanwhile: a fork must close its copies of all descriptors.
 _all_connections: list[Connection] = []
 _is_exiting = False
+
+
+def _agent_settings(environment: Mapping[str, str], key_variable: str | None) -> tuple[tuple[str, str], ...]:
+    """The variables of an environment that a run of an agent reads."""
+
+    def is_setting(name: str) -> bool:
+        return (
+            name.startswith(("CELLBLOCK_", "OPENAI_", "OTEL_", "XDG_"))
+            or name.endswith("_API_KEY")
+            or name.lower().endswith("_proxy")
+            or name in ("HOME", key_variable)
+        )
+
+    return tuple(sorted(item for item in environment.items() if is_setting(item[0])))
 
 
 def _close_all() -> None:

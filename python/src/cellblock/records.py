@@ -92,11 +92,13 @@ class ToolCallRecord(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """Where `undo` led: the cell after which the state stands now, and what changed on the way back."""
+    """Where `undo` led: the cell after which the state stands now, what changed on the way back, and what could not be put back:
+    a file that a process has open for writing stays as it is."""
 
     cell: int
     variables: VariableChanges
     files: FileChanges
+    not_restored: tuple[str, ...] = ()
 
 
 class Checkpoint(NamedTuple):

@@ -43,6 +43,7 @@ class Session(SessionBase):
     - `tools`: functions of yours that the code can call (`@tool`). `approve`: who is asked before a call (see `Approve`).
     - `input`: the function that answers `input()` of the code; without one, `input()` fails at once.
     - `workspace`: a directory of yours to work in; else a fresh one.
+    - `workspace_at`: where code finds the workspace, such as `"/home/user"` or `"/mnt/data"`; else `/workspace`.
     - `env`: packages (`Env("pandas")`). `limits`: `Limits(memory="1GB", wall=10)`.
     - `network`: what it may reach (`Network("example.org")`); else nothing.
     - `atomic`: a cell that fails leaves nothing behind. `isolation`: `"full"`, `"landlock"`, `"none"`.

@@ -3,6 +3,7 @@
 use super::FormatContext;
 use crate::prompt::PromptPart;
 use cellblock_model::estimate_tokens;
+use cellblock_protocol::Locale;
 use cellblock_tools::names::PYTHON_BUILTINS;
 use cellblock_tools::{Registry, ToolDefinition, Uses};
 use serde_json::{Map, Value};
@@ -43,10 +44,15 @@ pub(super) fn functions_for_code(context: &FormatContext) -> String {
         return documented;
     }
     let listed = join(&one_line, "\n");
-    if estimate_tokens(&listed) <= MAX_LISTED_TOKENS {
-        return listed;
-    }
-    join(&|definition| python_name(definition), ", ")
+    let listed = match estimate_tokens(&listed) <= MAX_LISTED_TOKENS {
+        true => listed,
+        false => join(&|definition| python_name(definition), ", "),
+    };
+    let search = match context.locale {
+        Locale::En => "print(tools.search(\"words\")) shows the descriptions of those that fit.",
+        Locale::Zh => "print(tools.search(\"关键词\")) 显示相符工具的说明。",
+    };
+    format!("{listed}\n{search}")
 }
 
 /// The functions as a part of the prompt, with its heading.

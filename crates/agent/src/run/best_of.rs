@@ -105,19 +105,32 @@ async fn best_trial(
     context: &FormatContext,
     turns: &[Option<Turn>],
 ) -> usize {
-    let mut best = (0, TrialRank::Unreadable);
-    for (index, turn) in turns.iter().enumerate() {
-        let Some(turn) = turn else {
-            continue;
+    // The forks are made one after the other, because each is a command of the same session. Their cells run side by side.
+    let mut forks = Vec::new();
+    for turn in turns.iter().map(Option::as_ref) {
+        let has_code = turn.is_some_and(|turn| turn.actions.iter().any(has_code));
+        forks.push(match has_code {
+            true => executor.fork(ForkKind::Trial).await.ok(),
+            false => None,
+        });
+    }
+    let trials = turns.iter().zip(forks).map(async |(turn, fork)| {
+        let result = match (turn, fork) {
+            (None, _) => return TrialRank::Unreadable,
+            (Some(turn), Some(fork)) => try_in_fork(fork.as_ref(), context, turn).await,
+            (Some(_), None) => None,
         };
-        let rank = match try_in_fork(executor, context, turn).await {
+        match result {
             Some(result) if result.ok => {
                 let scorer = config.scorer.as_ref();
                 TrialRank::Succeeded(scorer.map_or(0.0, |scorer| scorer(&result)))
             }
             Some(_) => TrialRank::Failed,
             None => TrialRank::NotTried,
-        };
+        }
+    });
+    let mut best = (0, TrialRank::Unreadable);
+    for (index, rank) in join_all(trials).await.into_iter().enumerate() {
         if rank > best.1 {
             best = (index, rank);
         }
@@ -125,21 +138,21 @@ async fn best_trial(
     best.0
 }
 
-/// Runs the cells of a turn in a fork, up to the first that fails, and returns the result of the last one.
+fn has_code(action: &Action) -> bool {
+    code_of(action).is_some()
+}
+
+/// Runs the cells of a turn in a fork, up to the first that fails, closes the fork, and returns the result of the last one.
 async fn try_in_fork(
-    executor: &dyn OpenExecutor,
+    fork: &dyn OpenExecutor,
     context: &FormatContext,
     turn: &Turn,
 ) -> Option<ActionResult> {
     let cells: Vec<String> = turn.actions.iter().filter_map(code_of).collect();
-    if cells.is_empty() {
-        return None;
-    }
-    let fork = executor.fork(ForkKind::Trial).await.ok()?;
     let silent: Observer = Arc::new(|_| {});
     let completed = CompletedActions::default();
     let context = ActionContext {
-        executor: fork.as_ref(),
+        executor: fork,
         step: 0,
         format_context: context,
         observer: &silent,

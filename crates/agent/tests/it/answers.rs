@@ -276,3 +276,20 @@ fn the_model_reads_the_true_end_of_a_long_output() {
     assert!(text.contains("line 0\nline 1\n"), "{text}");
     assert!(text.ends_with("line 399999\nthe end"), "{text}");
 }
+
+#[test]
+fn final_answer_takes_an_object_that_json_cannot_say_and_keeps_it_as_a_file() {
+    let code = "class Table:\n    def __str__(self):\n        return 'two rows'\n    def to_csv(self, path):\n        open(path, 'w').write('a,b\\n1,2\\n')\nfinal_answer(Table())";
+    let agent = scripted([runs(Format::Markdown, code)]).format(Format::Markdown);
+    let outcome = wait(agent.build().unwrap().run("Which rows?")).unwrap();
+    let expected = "two rows\n(in the file final_answer.csv)";
+    assert_eq!(outcome.answer, Some(json!(expected)));
+    let result = outcome.steps[0].actions[0].result.as_ref().unwrap();
+    let created: Vec<&str> = result
+        .files
+        .created
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
+    assert_eq!(created, ["final_answer.csv"]);
+}

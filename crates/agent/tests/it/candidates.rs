@@ -3,7 +3,10 @@
 use crate::support::{runs, scripted, wait};
 use cellblock_agent::{Format, RunStatus};
 use cellblock_model::Reply;
+use cellblock_tools::{Context, Tool, ToolError};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
 
 #[test]
 fn the_reply_whose_code_succeeds_is_chosen_and_the_others_leave_nothing() {
@@ -67,4 +70,50 @@ fn a_scorer_decides_between_replies_that_succeed() {
         outcome.steps[0].actions[0].result.as_ref().unwrap().stdout,
         "333\n"
     );
+}
+
+/// Waits until two callers are there.
+#[derive(Clone)]
+struct MeetTool(watch::Sender<usize>);
+
+/// Waits for another caller.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Meet {}
+
+impl Tool for MeetTool {
+    type Parameters = Meet;
+    type Output = String;
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_secs(30))
+    }
+
+    async fn call(&self, _: Meet, _: &Context) -> Result<String, ToolError> {
+        self.0.send_modify(|callers| *callers += 1);
+        let mut callers = self.0.subscribe();
+        let met = callers.wait_for(|callers| *callers >= 2).await;
+        met.map(|_| "met".to_owned())
+            .map_err(|_| ToolError::new("alone"))
+    }
+}
+
+#[test]
+fn candidates_are_tried_side_by_side() {
+    // Each candidate waits for the other one: one after the other, both would fail.
+    let replies = [
+        runs(Format::Markdown, "print(meet())"),
+        runs(Format::Markdown, "print(meet(), 2)"),
+        Reply::text("done"),
+        Reply::text("done"),
+    ];
+    let agent = scripted(replies)
+        .format(Format::Markdown)
+        .tool(MeetTool(watch::Sender::new(0)))
+        .best_of(2)
+        .build()
+        .unwrap();
+    let outcome = wait(agent.run("?")).unwrap();
+    let result = outcome.steps[0].actions[0].result.as_ref().unwrap();
+    assert_eq!(result.stdout, "met\n");
+    assert_eq!(outcome.steps[0].actions.len(), 1);
 }

@@ -122,7 +122,7 @@ fn what_is_printed_is_logged_with_where_it_comes_from() {
 #[test]
 fn code_runs_as_the_owner_of_the_users_directory() {
     let Some(docker) = docker() else { return };
-    let directory = test_directory().join("given-by-somebody");
+    let directory = test_directory().join("given-by-another-user");
     fs::create_dir(&directory).unwrap();
     // Only root can give a directory away, and only root's tests need to.
     let _ = std::os::unix::fs::chown(&directory, Some(4711), Some(4712));

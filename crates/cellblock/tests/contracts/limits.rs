@@ -17,7 +17,7 @@ fn told(result: CellResult) -> (Status, String, Option<String>) {
 mod memory {
     use super::*;
 
-    const HINT: &str = "The session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit.";
+    const HINT: &str = "The session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit `memory`.";
 
     fn small() -> Python {
         limited(Limits {
@@ -52,6 +52,73 @@ mod memory {
         );
     }
 
+    /// Reserves memory without touching it: as allocators and databases do, and in large blocks that stay empty.
+    const RESERVE: &str = "
+import mmap
+anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+NO_RESERVE = 0x4000
+arena = mmap.mmap(-1, 4 << 30, flags=anonymous | NO_RESERVE)
+blocks = [mmap.mmap(-1, 100 << 20, flags=anonymous) for _ in range(10)]
+closed = mmap.mmap(-1, 4 << 30, flags=anonymous, prot=0)";
+
+    #[test]
+    fn l_memory_that_is_reserved_and_not_touched_does_not_count() {
+        let session = small();
+        session.good(RESERVE);
+        // What is used still counts, and the limit is where it was.
+        let result = session.run("hoard = []\nwhile True: hoard.append(b'x' * (4 << 20))");
+        assert_eq!(
+            told(result),
+            (Status::Failure, "MemoryError".into(), Some(HINT.into()))
+        );
+        assert_eq!(
+            session.value("mib = 4 * len(hoard)\nhoard.clear()\n100 < mib < 260"),
+            "True"
+        );
+        let result = session.run("b'x' * (300 << 20)");
+        assert_eq!(
+            told(result),
+            (Status::Failure, "MemoryError".into(), Some(HINT.into()))
+        );
+        assert_eq!(session.value("len(blocks), len(arena) >> 30"), "(10, 4)");
+    }
+
+    #[test]
+    fn l_a_limit_that_code_sets_for_itself_stays() {
+        let code = "
+import resource
+limits = (300 << 20, resource.getrlimit(resource.RLIMIT_DATA)[1])
+resource.setrlimit(resource.RLIMIT_DATA, limits)
+def is_refused():
+    try:
+        bytearray(400 << 20)
+    except MemoryError:
+        return True
+is_refused(), resource.getrlimit(resource.RLIMIT_DATA) == limits";
+        assert_eq!(session().value(code), "(True, True)");
+    }
+
+    /// Without a cgroup, init must not take the copy of a large process for as much memory again.
+    #[test]
+    fn l_memory_filled_to_the_limit_is_kept_and_the_next_cells_run() {
+        let session = limited(Limits {
+            memory: 1 << 30,
+            ..Limits::default()
+        });
+        let result =
+            session.run("hoard = []\nwhile True: hoard.append(bytearray(b'x') * 50_000_000)");
+        assert_eq!(told(result).1, "MemoryError");
+        for round in 0..5 {
+            let result = session.run("n = len(hoard)\nprint(n > 10)");
+            assert_eq!(
+                (result.status, result.stdout.as_str()),
+                (Status::Success, "True\n"),
+                "{round}: {:?}",
+                result.error
+            );
+        }
+    }
+
     #[test]
     fn l_memory_that_python_does_not_count_ends_the_cell_and_is_explained() {
         let code = "import mmap
@@ -66,7 +133,7 @@ for n in range(0, 2 << 30, 4096): held[n] = 1";
         let error = result.error.unwrap();
         assert_eq!(
             error.traceback,
-            "MemoryLimit: the session needed more than its 256 MiB of memory and was ended; work on less at a time, or ask for a higher limit
+            "MemoryLimit: the session needed more than its 256 MiB of memory and was ended; work on less at a time, or raise the limit `memory`
 "
         );
     }
@@ -110,7 +177,7 @@ mod time {
 mod processes {
     use super::*;
 
-    const HINT: &str = "The session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit.";
+    const HINT: &str = "The session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit `processes`.";
 
     #[test]
     fn l_too_many_threads_are_an_exception_and_the_session_lives() {
@@ -183,7 +250,7 @@ for t in threads: t.join()
 fn l_too_many_open_files_are_an_exception_and_the_session_lives() {
     let session = session();
     let result = session.run("files = []\nwhile True: files.append(open('/dev/null'))");
-    let hint = "The session's limit of open files (1024) was reached: close files, best with `with open(...)`.";
+    let hint = "The session's limit of open files (1024) was reached: close files, best with `with open(...)`, or raise the limit `open_files`.";
     assert_eq!(
         told(result),
         (Status::Failure, "OSError".into(), Some(hint.into()))
@@ -201,8 +268,7 @@ fn l_too_many_open_files_are_an_exception_and_the_session_lives() {
 mod disk {
     use super::*;
 
-    const HINT: &str =
-        "The session's disk limit was reached: delete files, write less, or raise the limit.";
+    const HINT: &str = "The session's disk limit was reached: delete files, write less, or raise the limit `disk`.";
 
     fn small() -> Python {
         limited(Limits {
@@ -237,7 +303,7 @@ for n in range(10**6):
         assert_eq!(result.status, Status::Crashed);
         assert_eq!(
             error.traceback,
-            "DiskLimit: the session wrote more than its 8 MiB to the workspace and was ended; delete what is not needed, or ask for a higher limit
+            "DiskLimit: the session wrote more than its 8 MiB to the workspace and was ended; delete what is not needed, or raise the limit `disk`
 "
         );
         assert!(

@@ -174,3 +174,82 @@ b'/dev/pts/0' in said.split(), said.split()[-2:], os.path.exists('/dev/ptmx')"
         "(True, [b'got', b'text'], True)"
     );
 }
+
+/// A program without privileges gets `EPERM` for the ids of others, and can name its own.
+const FOREIGN_IDS: &str = "
+import errno, os
+own, group = os.getuid(), os.getgid()
+open('owned', 'w').close()
+descriptor = os.open('owned', os.O_RDWR)
+def refused(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+foreign = {refused(call, *arguments) for call, *arguments in (
+    (os.setuid, own + 1), (os.setgid, group + 1), (os.seteuid, own + 7), (os.setegid, group + 7),
+    (os.setreuid, -1, own + 1), (os.setregid, group + 1, -1), (os.setresuid, own, own, own + 1), (os.setresgid, group + 1, -1, -1),
+    (os.chown, 'owned', own + 1, -1), (os.lchown, 'owned', -1, group + 1), (os.fchown, descriptor, own + 1, group),
+)}
+for call, *arguments in (
+    (os.setuid, own), (os.setgid, group), (os.setreuid, -1, own), (os.setresuid, own, -1, own),
+    (os.chown, 'owned', own, group), (os.lchown, 'owned', -1, -1), (os.fchown, descriptor, own, -1),
+):
+    call(*arguments)
+foreign
+";
+
+#[test]
+fn ids_of_other_users_are_refused_as_linux_refuses_them() {
+    assert_eq!(session().value(FOREIGN_IDS), "{'EPERM'}");
+}
+
+#[test]
+fn the_limit_of_processes_can_be_lowered_and_raised_again_but_not_above_what_the_session_has() {
+    let code = "
+import os, resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+def refused(*limits):
+    try:
+        resource.setrlimit(resource.RLIMIT_NPROC, limits)
+    except (OSError, ValueError):
+        return True
+    return resource.getrlimit(resource.RLIMIT_NPROC) != limits
+def child():
+    # In a child: the copies of the interpreter count as well.
+    answers = refused(soft - 5, hard), refused(soft, hard), refused(soft + 1, hard) or hard == soft, refused(3, 3), refused(3, hard) or hard == 3
+    os._exit(sum(answer << place for place, answer in enumerate(answers)))
+pid = os.fork() or child()
+os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), resource.getrlimit(resource.RLIMIT_NPROC) == (soft, hard)";
+    assert_eq!(session().value(code), format!("({}, True)", 0b10100));
+}
+
+#[test]
+fn code_recurses_as_deep_as_in_a_python_that_a_person_started() {
+    let session = session();
+    let code = "
+import sys
+def deep(level):
+    global depth
+    depth = level
+    deep(level + 1)
+try:
+    deep(1)
+except RecursionError:
+    pass
+depth, sys.getrecursionlimit()";
+    assert_eq!(session.value(code), "(999, 1000)");
+    let code = "
+sys.setrecursionlimit(2000)
+try:
+    deep(1)
+except RecursionError:
+    pass
+depth, sys.getrecursionlimit()";
+    assert_eq!(session.value(code), "(1999, 2000)");
+    assert_eq!(session.value("sys.getrecursionlimit()"), "2000");
+    assert_eq!(
+        session.exception("sys.setrecursionlimit(0)"),
+        "ValueError('recursion limit must be greater or equal than 1')"
+    );
+}

@@ -8,7 +8,7 @@ use super::marks::{self, Marked};
 use super::queues::{OF_QUEUES, Queue};
 use super::snippets::Snippet;
 use super::stage::Stage;
-use cellblock::{Cell, CellResult, Isolation, Limits, Session};
+use cellblock::{Cell, Isolation, Limits, Session, Spawn};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{TcpListener, TcpStream};
@@ -106,41 +106,32 @@ impl Ground {
         let mut scene = Scene::new(self, snippet, isolation);
         let session = behind(isolation.clone(), Limits::default(), &scene.seeds);
         let session = match start {
-            Start::Session => session,
+            Start::Session | Start::Spawned => session,
             Start::Fork => wait(session.fork()).unwrap(),
         };
         let visitor = scene.visit.map(|port| thread::spawn(move || visit(port)));
         let maker = scene.make_names_for(snippet);
-        let result = run(
-            &session,
-            Cell::new(snippet.code).timeout(Duration::from_secs(10)),
-        );
+        let (stdout, said) = match start {
+            Start::Spawned => spawned(&session, snippet, &scene.seeds),
+            Start::Session | Start::Fork => in_cell(&session, snippet),
+        };
         let visited = visitor
             .map(|visitor| visitor.join().unwrap())
             .unwrap_or_default();
         if let Some(maker) = maker {
             maker.join().unwrap();
         }
-        let reached = self.is_reached(snippet, &mut scene, &result, &visited);
+        let reached = self.is_reached(snippet, &mut scene, &stdout, &visited);
         wait(session.close());
         scene.clean_up();
-        let error = result.error.map(|error| error.repr).unwrap_or_default();
-        (
-            reached,
-            format!(
-                "{} {:?} {} {error}",
-                result.status,
-                result.signal,
-                result.output.trim()
-            ),
-        )
+        (reached, said)
     }
 
     fn is_reached(
         &self,
         snippet: &Snippet,
         scene: &mut Scene,
-        result: &CellResult,
+        stdout: &str,
         visited: &str,
     ) -> bool {
         let holds_mark =
@@ -165,7 +156,7 @@ impl Ground {
                 .any(|line| line.starts_with("Max open files            7 ")),
             "visit" => visited == scene.mark,
             "neighbour" => contains(
-                result.stdout.as_bytes(),
+                stdout.as_bytes(),
                 format!("CANARY:{}", scene.mark).as_bytes(),
             ),
             "neighbour_closed" => scene
@@ -179,14 +170,14 @@ impl Ground {
             mark if marks::OF_FILES.contains(&mark) => scene
                 .marked
                 .as_ref()
-                .is_some_and(|marked| marked.is_reached(mark, &result.stdout)),
+                .is_some_and(|marked| marked.is_reached(mark, stdout)),
             queue if OF_QUEUES.contains(&queue) => scene
                 .queue
                 .as_ref()
                 .is_some_and(|made| made.is_reached(queue)),
             name => {
                 let token = self.tokens[name].as_str().unwrap();
-                result.stdout.contains("CANARY:") && result.stdout.contains(token)
+                stdout.contains("CANARY:") && stdout.contains(token)
             }
         }
     }
@@ -301,6 +292,42 @@ impl Scene {
 pub(crate) enum Start {
     Session,
     Fork,
+    /// A process beside the interpreter.
+    Spawned,
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs a snippet as a cell. Returns what it wrote, and what a person wants to know of it.
+fn in_cell(session: &Session, snippet: &Snippet) -> (String, String) {
+    let result = run(session, Cell::new(snippet.code).timeout(PATIENCE));
+    let error = result.error.map(|error| error.repr).unwrap_or_default();
+    let said = format!(
+        "{} {:?} {} {error}",
+        result.status,
+        result.signal,
+        result.output.trim()
+    );
+    (result.stdout, said)
+}
+
+/// Runs a snippet as a program that the host has a session spawn, with the same seeds.
+fn spawned(session: &Session, snippet: &Snippet, seeds: &Map<String, Value>) -> (String, String) {
+    let seeds = serde_json::to_string(seeds).unwrap();
+    let program = format!(
+        "import json\nglobals().update(json.loads({}))\n{}",
+        serde_json::to_string(&seeds).unwrap(),
+        snippet.code
+    );
+    wait(session.put_file("attack.py", program.into_bytes())).unwrap();
+    let python = session.python().to_str().unwrap().to_owned();
+    let spawn = Spawn::new([python, "attack.py".to_owned()]).timeout(PATIENCE);
+    let process = wait(session.spawn(spawn)).unwrap();
+    let (output, end) = wait(process.output());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let stdout = text(&output.stdout);
+    let said = format!("{end:?} {stdout} {}", text(&output.stderr));
+    (stdout, said)
 }
 
 /// Another session behind the same walls, whose secret is `mark`.

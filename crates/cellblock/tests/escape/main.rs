@@ -27,11 +27,14 @@ use snippets::{CORPUS, Snippet};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 /// Below this many the corpus has lost something.
 const FEWEST: usize = 60;
+/// How many snippets get out as spawned programs where there are no walls.
+static SPAWNED_GOT_OUT: AtomicUsize = AtomicUsize::new(0);
 /// More at once gain nothing on a small machine.
 const AT_ONCE: usize = 4;
 
@@ -42,10 +45,10 @@ fn every_way_out_is_open_without_walls_and_shut_behind_them() {
         return;
     };
     let begin = Instant::now();
-    let test_directory = Ground::new(&stage);
-    let possible = |snippet: &&Snippet| has_needed(snippet) && test_directory.has(snippet);
+    let ground = Ground::new(&stage);
+    let possible = |snippet: &&Snippet| has_needed(snippet) && ground.has(snippet);
     let tried: Vec<&Snippet> = CORPUS.iter().filter(possible).collect();
-    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&test_directory, snippet))
+    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&ground, snippet))
         .into_iter()
         .flatten()
         .collect();
@@ -55,6 +58,12 @@ fn every_way_out_is_open_without_walls_and_shut_behind_them() {
         "{} problems:\n{}",
         problems.len(),
         problems.join("\n")
+    );
+    let spawned = SPAWNED_GOT_OUT.load(Ordering::Relaxed);
+    println!("{spawned} get out as spawned programs without walls");
+    assert!(
+        spawned >= FEWEST,
+        "only {spawned} snippets count as spawned programs"
     );
     assert!(
         tried.len() >= FEWEST,
@@ -73,30 +82,48 @@ fn has_needed(snippet: &Snippet) -> bool {
 }
 
 /// What is wrong with a snippet, or with the walls.
-fn problems(test_directory: &Ground, snippet: &Snippet) -> Vec<String> {
+fn problems(ground: &Ground, snippet: &Snippet) -> Vec<String> {
     let mut problems = Vec::new();
-    let (reached, said) = test_directory.reaches(snippet, &Isolation::on(Rung::None));
+    let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::None));
     if !reached {
         problems.push(format!(
             "{snippet} does not even get out where there are no walls: {said}"
         ));
     }
-    let (reached, said) = test_directory.reaches(snippet, &Isolation::default());
+    let (reached, said) = ground.reaches(snippet, &Isolation::default());
     if reached {
         problems.push(format!("{snippet} GOT OUT: {said}"));
     }
-    let (reached, said) = test_directory.reaches_from(Start::Fork, snippet, &Isolation::default());
+    let (reached, said) = ground.reaches_from(Start::Fork, snippet, &Isolation::default());
     if reached {
         problems.push(format!("{snippet} GOT OUT of a fork: {said}"));
     }
+    // Some need what only the interpreter has. That the others get out as programs too is known from this.
+    let no_walls = Isolation::on(Rung::None);
+    if ground.reaches_from(Start::Spawned, snippet, &no_walls).0 {
+        SPAWNED_GOT_OUT.fetch_add(1, Ordering::Relaxed);
+    }
+    let (reached, said) = ground.reaches_from(Start::Spawned, snippet, &Isolation::default());
+    if reached {
+        problems.push(format!("{snippet} GOT OUT of a spawned process: {said}"));
+    }
     // What a machine without namespaces offers.
-    let (reached, said) = test_directory.reaches(snippet, &Isolation::on(Rung::Landlock));
+    let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::Landlock));
     match (reached, snippet.note("landlock")) {
         (true, None) => problems.push(format!("{snippet} GOT OUT of the rung `landlock`: {said}")),
         (false, Some(why)) => problems.push(format!(
             "{snippet} is said to get out of the rung `landlock` ({why}), but does not: {said}"
         )),
         _ => {}
+    }
+    if snippet.note("landlock").is_none() {
+        let landlock = Isolation::on(Rung::Landlock);
+        let (reached, said) = ground.reaches_from(Start::Spawned, snippet, &landlock);
+        if reached {
+            problems.push(format!(
+                "{snippet} GOT OUT of a spawned process on the rung `landlock`: {said}"
+            ));
+        }
     }
     problems
 }

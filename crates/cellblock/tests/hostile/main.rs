@@ -20,6 +20,7 @@ mod left_behind;
 mod marks;
 mod ordinary;
 mod processes;
+mod random_calls;
 mod resources;
 mod scene;
 mod standbys;

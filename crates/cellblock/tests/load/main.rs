@@ -15,9 +15,6 @@ mod common;
 mod crashes;
 mod forks;
 mod large;
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod seed;
 mod sessions;
 mod storm;
 

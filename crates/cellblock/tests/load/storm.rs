@@ -1,8 +1,7 @@
 //! Many sessions at once, each with cells of every kind and every end. After each step the state must be exactly what the results said.
 
 use super::census::Census;
-use super::common::RUNTIME;
-use super::seed::{Dice, seed};
+use super::common::{Dice, runtime, seed};
 use super::{alone, scaled, scene};
 use cellblock::{Cell, CellResult, Host, Limits, Session, Spawn, StateOutcome, Status};
 use std::time::Duration;
@@ -314,7 +313,7 @@ fn a_storm_of_cells_of_every_kind_never_loses_a_state() {
         }
     });
     // Longer than the limit of the other loads: it is ten thousand steps. A step that hangs is found by its own limit.
-    RUNTIME.block_on(async {
+    runtime().block_on(async {
         let storms: Vec<_> = storms.map(tokio::spawn).collect();
         for storm in storms {
             storm.await.unwrap();

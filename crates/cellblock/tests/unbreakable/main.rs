@@ -19,6 +19,7 @@ mod files;
 mod given;
 mod left_running;
 mod links;
+mod metadata;
 mod objects;
 mod open_things;
 mod origin;

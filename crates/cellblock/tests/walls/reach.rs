@@ -1,8 +1,9 @@
 //! The walls around what is the host's: files, processes, network, shared memory, its name.
 
 use super::attack::Attack;
-use super::common::{Child, new_directory, python, token};
-use cellblock::Wall;
+use super::common::{Child, behind, new_directory, python, run, token, wait};
+use cellblock::{Isolation, Limits, Rung, Spawn, Wall};
+use serde_json::Map;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -179,4 +180,60 @@ fn the_host_s_name_is_not_told() {
     Attack::on(Wall::Hostname, code)
         .variable("name", name.trim())
         .is_stopped();
+}
+
+/// In `full` Landlock leaves TCP to the network namespace, so that has to be one's own everywhere: in a session, in its fork, in what a
+/// session spawns, and in the session beside it.
+#[test]
+fn every_session_and_every_fork_has_a_network_of_its_own_with_nothing_but_a_loopback() {
+    let look = "import os, socket; print(os.readlink('/proc/self/ns/net'), [name for _, name in socket.if_nameindex()], end='')";
+    let full = || behind(Isolation::on(Rung::Full), Limits::default(), &Map::new());
+    let (session, beside) = (full(), full());
+    let fork = wait(session.fork()).unwrap();
+    let mut seen = vec![format!(
+        "{} ['lo']",
+        fs::read_link("/proc/self/ns/net").unwrap().display()
+    )];
+    seen.extend([&session, &beside, &fork].map(|session| run(session, look).stdout));
+    let spawn = Spawn::new([session.python().to_str().unwrap(), "-c", look]);
+    let process = wait(session.spawn(spawn)).unwrap();
+    let spawned = String::from_utf8(wait(process.output()).0.stdout).unwrap();
+    assert_eq!(spawned, seen[1], "what a session spawns is in its network");
+    for (index, one) in seen.iter().enumerate() {
+        assert!(one.ends_with(" ['lo']"), "{seen:?}");
+        assert!(
+            !seen[..index].contains(one),
+            "two share a network: {seen:?}"
+        );
+    }
+    // It is the wall's doing.
+    let open = Isolation::on(Rung::Full).without(Wall::Network);
+    let open = behind(open, Limits::default(), &Map::new());
+    let hosts = seen[0].split(' ').next().unwrap();
+    assert!(run(&open, look).stdout.starts_with(hosts));
+    for session in [fork, session, beside, open] {
+        wait(session.close());
+    }
+}
+
+#[test]
+fn where_there_is_no_network_namespace_no_internet_socket_can_be_made() {
+    let session = behind(
+        Isolation::on(Rung::Landlock),
+        Limits::default(),
+        &Map::new(),
+    );
+    let code = "
+import socket
+for family in (socket.AF_INET, socket.AF_INET6):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+        try: print('made', socket.socket(family, kind))
+        except OSError as error: print(error.errno, end=' ')";
+    assert_eq!(run(&session, code).stdout.trim(), "13 13 13 13 13 13");
+    wait(session.close());
+    // It is the wall's doing.
+    let open = Isolation::on(Rung::Landlock).without(Wall::Network);
+    let session = behind(open, Limits::default(), &Map::new());
+    assert!(run(&session, code).stdout.contains("made"));
+    wait(session.close());
 }

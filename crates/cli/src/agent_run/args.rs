@@ -12,8 +12,8 @@ use cellblock::agent::{
 };
 use cellblock::mcp::Connected;
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
-use cellblock::tools::{Approval, Approver};
-use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
+use cellblock::tools::{Approval, Approver, DynamicTool};
+use cellblock::{Host, Journaling, Locale, SessionOptions, parse_duration};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
@@ -98,6 +98,12 @@ pub(crate) struct RunSetup {
     pub(crate) note: SessionNote,
     /// The earlier session that the run continues in.
     pub(crate) restoration: Option<RunRestoration>,
+    /// The host that its sessions are opened on; `None` for one of its own.
+    pub(crate) host: Option<Host>,
+    /// Tools besides those that the flags and the configuration name.
+    pub(crate) tools: Vec<Arc<dyn DynamicTool>>,
+    /// What is asked for approvals; `None` for the person at the terminal.
+    pub(crate) approver: Option<Arc<dyn Approver>>,
 }
 
 /// All flags of a command that asks a model.
@@ -125,13 +131,6 @@ impl ModelArgs {
     /// Removes an address with a password, which must not get into a record.
     pub(crate) fn forget_secrets(&mut self) {
         self.base_url.take_if(|url| url.contains('@'));
-    }
-
-    /// The model that the flags and the environment name.
-    pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
-        self.choice()?
-            .open(|name| std::env::var(name).ok())
-            .map_err(|error| Usage::plain(error.to_string()))
     }
 
     /// Whether the flags or the environment name a model.
@@ -216,8 +215,14 @@ impl AgentRunArgs {
         let config = self.config.load()?;
         let (tools, servers) = self.toolbox.gather(&self.python, &config, console).await?;
         let preload = self.agent.preload();
-        let preparing = self.environment.host(&self.python, preload, console);
-        let host = preparing.await?;
+        let host = match setup.host {
+            Some(host) => host,
+            None => {
+                self.environment
+                    .host(&self.python, preload, console)
+                    .await?
+            }
+        };
         let options = SessionOptions {
             journal: Journaling::On,
             ..self.session.options()?
@@ -235,17 +240,28 @@ impl AgentRunArgs {
             .shared_model(model)
             .executor(executor)
             .tools(tools)
+            .tools(setup.tools)
             .tool(install_packages(console)?)
-            .approval(self.approval(&config, console));
+            .approval(self.approval(&config, setup.approver, console));
         let builder = self.agent.set_up(builder, &self.model);
         Ok((builder, servers))
     }
 
     /// When to ask for approval. Asking needs a terminal: a person must see the question and be able to type.
-    fn approval(&self, config: &Config, console: &Console) -> Approval {
+    fn approval(
+        &self,
+        config: &Config,
+        approver: Option<Arc<dyn Approver>>,
+        console: &Console,
+    ) -> Approval {
         let has_terminal = io::stdin().is_terminal() && console.err_is_terminal();
-        let ask_input = has_terminal
+        let at_terminal = has_terminal
             .then(|| Arc::new(TerminalApprover::new(console.clone())) as Arc<dyn Approver>);
-        Approval::new(self.approval.policy(config), ask_input)
+        Approval::new(self.approval.policy(config), approver.or(at_terminal))
+    }
+
+    /// Whether sessions can be opened on a host that was made without these flags.
+    pub(crate) fn wants_no_other_python(&self) -> bool {
+        self.python.python.is_none() && !self.python.stdlib && self.environment.env.is_none()
     }
 }

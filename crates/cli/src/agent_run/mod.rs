@@ -3,6 +3,7 @@
 mod args;
 mod display;
 mod files;
+mod model_search;
 mod recording;
 mod resolve;
 mod restoration;

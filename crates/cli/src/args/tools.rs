@@ -7,7 +7,7 @@ use crate::terminal::{Console, EnvironmentBar, Style, TerminalApprover};
 use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
     Approval, ApprovalMode, ApprovalPolicy, Approver, DynamicTool, InstallPackagesTool,
-    PythonTools, Registry, SessionFuture, ToolError, ToolRunner,
+    PythonTools, Registry, SessionFuture, ToolError, ToolRunner, shell_tools,
 };
 use cellblock::{NetworkRule, Packages, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
@@ -29,6 +29,10 @@ pub(crate) struct ToolboxArgs {
     /// Let tools from --tools-dir reach a host; the rules are those of --allow-net, which is for the code of models
     #[arg(long, value_name = "RULE", requires = "tools_dir")]
     tools_allow_net: Vec<NetworkRule>,
+    /// Offer run_shell, background_process, edit_file and search_files too
+    #[arg(long)]
+    #[serde(default)]
+    shell: bool,
 }
 
 /// A folder of tools written in Python, and the session that they want.
@@ -127,6 +131,9 @@ impl ToolboxArgs {
         console: &Console,
     ) -> anyhow::Result<(Vec<Arc<dyn DynamicTool>>, Connected)> {
         let mut tools: Vec<Arc<dyn DynamicTool>> = Vec::new();
+        if self.shell {
+            tools.extend(shell_tools());
+        }
         for ToolFolder {
             tools: folder,
             options,

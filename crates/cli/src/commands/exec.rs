@@ -1,5 +1,6 @@
 //! `cellblock exec`: one snippet, and an exit status that tells its outcome.
 
+use super::exec_notebook::{NotebookFile, is_notebook};
 use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SETUP_HINT, SessionArgs};
 use crate::cell_run::{
     AskInput, CellRunner, CellStop, FinishedCell, InputAnswer, SecondCtrlC, ShowOutput, Signals,
@@ -7,7 +8,7 @@ use crate::cell_run::{
 };
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
-use crate::terminal::{Console, Style, milliseconds, size};
+use crate::terminal::{Console, Place, Style, milliseconds, size};
 use crate::{failure, process};
 use cellblock::{
     Cell, CellResult, ForModel, MAX_CODE_BYTES, Preload, Script, Session, SessionOptions, Status,
@@ -56,8 +57,10 @@ Examples:
   echo 'sum(range(10))' | cellblock exec
   cellblock exec -c 'math.sqrt(n)' --import math --var 'n=3' --json
   cellblock exec --env requirements.txt script.py
+  cellblock exec report.ipynb --var 'month=\"May\"'
 
 A script whose header names its dependencies (PEP 723) runs in an environment with these.
+A notebook is run from top to bottom until a cell fails, and written back with its outputs; --var sets its parameters.
 
 Exit status:
   0 success (also sys.exit(0)), 1 failure (an exception, also sys.exit(1)), 124 time-out,
@@ -66,11 +69,35 @@ Exit status:
 
 /// Runs the snippet.
 pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if is_notebook(args.file.as_ref()) {
+        return run_notebook(&args, console);
+    }
     let source = Source::read(args.code.as_deref(), args.file.as_deref())?;
     // One thread is enough, and the quickest to start.
     let runtime = process::runtime_on_this_thread()?;
     let outcome = runtime.block_on(execute(&args, source, console));
     // A thread may still wait for a line on standard input.
+    runtime.shutdown_background();
+    outcome.map(ExitCode::from)
+}
+
+/// Runs a notebook and writes its outputs back.
+fn run_notebook(args: &ExecArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let config = ConfigArgs::default().load()?;
+    let Some(path) = &args.file else {
+        return Err(Usage::plain("there is no notebook to run"));
+    };
+    let notebook = NotebookFile {
+        path,
+        options: SessionOptions {
+            journal: args.journal.into(),
+            ..args.session.resolve(&config)?.options()?
+        },
+        python: &args.python.resolve(&config)?,
+        environment: &args.environment,
+    };
+    let runtime = process::runtime_on_threads(2)?;
+    let outcome = runtime.block_on(notebook.run(console));
     runtime.shutdown_background();
     outcome.map(ExitCode::from)
 }
@@ -129,7 +156,7 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
         signal,
         ..
     } = finished.result;
-    Ok(status(outcome, exit_code, signal))
+    Ok(exit_status(outcome, exit_code, signal))
 }
 
 impl ExecArgs {
@@ -168,7 +195,7 @@ impl ExecArgs {
             return Ok(());
         }
         if !is_plain_exit(result) {
-            print_outcome(finished, limit, console)?;
+            print_outcome(finished, limit, Place::Exec, console)?;
         } else if finished.is_mid_line && console.out_is_terminal() {
             console.print("\n")?;
         }
@@ -192,8 +219,8 @@ impl ExecArgs {
     }
 }
 
-/// W7 of the contracts.
-fn status(outcome: Status, exit_code: Option<i32>, signal: Option<i32>) -> u8 {
+/// The exit status that tells how a cell ended: W7 of the contracts.
+pub(super) fn exit_status(outcome: Status, exit_code: Option<i32>, signal: Option<i32>) -> u8 {
     match (outcome, signal, exit_code) {
         (Status::Success, ..) => 0,
         (Status::Failure, ..) => 1,
@@ -206,7 +233,7 @@ fn status(outcome: Status, exit_code: Option<i32>, signal: Option<i32>) -> u8 {
     }
 }
 
-fn stopped_status(stopped: CellStop) -> anyhow::Result<u8> {
+pub(super) fn stopped_status(stopped: CellStop) -> anyhow::Result<u8> {
     match stopped {
         CellStop::Signal(signal) => Ok(128 + signal as u8),
         CellStop::Output(error) => Err(failure::output(error)),
@@ -345,7 +372,7 @@ mod tests {
         ];
         for (outcome, exit_code, signal, code) in cases {
             assert_eq!(
-                status(outcome, exit_code, signal),
+                exit_status(outcome, exit_code, signal),
                 code,
                 "{outcome} {exit_code:?} {signal:?}"
             );

@@ -15,7 +15,7 @@ use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
 use cellblock::{Host, NetworkRule, Preload, SessionOptions, parse_size};
 use cellblock_server::{
-    AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Transport,
+    AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Tls, Transport,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -61,6 +61,12 @@ struct ServerArgs {
     /// Show everything with recorded replies, a prepared conversation and nothing to configure
     #[arg(long, conflicts_with_all = ["data", "no_auth", "auth_header", "behind_proxy", "model"])]
     demo: bool,
+    /// Write everything in the data directory to a tar archive, and end; a server may run meanwhile
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["restore", "demo"])]
+    backup: Option<PathBuf>,
+    /// Fill an empty data directory from such an archive, and end
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    restore: Option<PathBuf>,
     /// Let everyone on this machine in, as the same administrator
     #[arg(long, conflicts_with = "auth_header")]
     no_auth: bool,
@@ -73,6 +79,12 @@ struct ServerArgs {
     /// A proxy with TLS is in front; browsers then insist on TLS
     #[arg(long)]
     behind_proxy: bool,
+    /// The certificate chain of the server's own TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["behind_proxy", "demo"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Take requests for this host name too, beside localhost
     #[arg(long = "allow-host", value_name = "NAME")]
     allowed_hosts: Vec<String>,
@@ -97,10 +109,27 @@ Examples:
   cellblock serve --model gpt-4o-mini                with an agent
   cellblock serve --no-auth --listen 127.0.0.1:8000  for programs on this machine, without a login
   cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
+  cellblock serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
+  cellblock serve --backup server.tar                while it runs; --restore brings it back
   cellblock serve --quota sessions=4 --quota memory=4GiB --quota cost_per_day=2.5";
 
 /// Serves until a signal comes.
 pub(crate) fn run(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let ServerArgs {
+        backup, restore, ..
+    } = &args.server;
+    if let Some(archive) = backup {
+        let data = args.server.data_directory()?;
+        cellblock_server::backup(&data, archive).map_err(refused)?;
+        console.say(&format!("{} holds {}", archive.display(), data.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(archive) = restore {
+        let data = args.server.data_directory()?;
+        cellblock_server::restore(archive, &data).map_err(refused)?;
+        console.say(&format!("{} is restored", data.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
     let workers = std::thread::available_parallelism()
         .map_or(2, usize::from)
         .max(2);
@@ -120,7 +149,7 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let mut options = args.server.options(demo.as_ref())?;
     options.agent = match &demo {
         Some(demo) => Some(demo.demo.agent()),
-        None => args.agent(tools.clone(), &config)?,
+        None => args.agent(tools.clone(), &config, console).await?,
     };
     options.check_address(address).map_err(refused)?;
     let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
@@ -133,7 +162,12 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let scheme = if args.server.tls_cert.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
     console.say(&format!(
         "for programs that speak the E2B API: E2B_API_URL={url} E2B_SANDBOX_URL={url} and a token as E2B_API_KEY"
@@ -189,17 +223,18 @@ impl DemoServer {
 
 impl ServeArgs {
     /// The agent, where a model is chosen.
-    fn agent(
+    async fn agent(
         &self,
         tools: Vec<Arc<dyn DynamicTool>>,
         config: &Config,
+        console: &Console,
     ) -> anyhow::Result<Option<AgentSetup>> {
         let (agent, model) = self.agent.resolve_with(&self.model, config)?;
         if !model.is_chosen() {
             return Ok(None);
         }
         let builder = agent.set_up(Agent::builder().tools(tools), &model);
-        let setup = AgentSetup::new(model.open()?)
+        let setup = AgentSetup::new(model.open(console).await?)
             .builder(builder)
             .policy(self.approval.policy(config));
         Ok(Some(setup))
@@ -226,10 +261,9 @@ impl ServeArgs {
 
 impl ServerArgs {
     fn options(&self, demo: Option<&DemoServer>) -> anyhow::Result<ServerOptions> {
-        let data = match (&self.data, demo) {
-            (_, Some(demo)) => demo.directory.path().to_owned(),
-            (Some(data), None) => data.clone(),
-            (None, None) => Dirs::from_process()?.state.join("server"),
+        let data = match demo {
+            Some(demo) => demo.directory.path().to_owned(),
+            None => self.data_directory()?,
         };
         let mut options = ServerOptions::new(data);
         options.authentication = match &self.auth_header {
@@ -240,6 +274,10 @@ impl ServerArgs {
         if self.behind_proxy {
             options.transport = Transport::BehindTls;
         }
+        if let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            let tls = Tls::from_files(certificates, key).map_err(refused)?;
+            options.transport = Transport::Tls(tls);
+        }
         options.allowed_hosts = self.allowed_hosts.clone();
         if let Some(domain) = &self.e2b_domain {
             options.allowed_hosts.push(format!("*.{domain}"));
@@ -249,6 +287,13 @@ impl ServerArgs {
         options.admins = self.admins.clone();
         options.quotas = quotas(&self.quotas)?;
         Ok(options)
+    }
+
+    fn data_directory(&self) -> anyhow::Result<PathBuf> {
+        Ok(match &self.data {
+            Some(data) => data.clone(),
+            None => Dirs::from_process()?.state.join("server"),
+        })
     }
 
     async fn address(&self) -> anyhow::Result<SocketAddr> {

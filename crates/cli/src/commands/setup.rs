@@ -12,7 +12,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 #[derive(Debug, Args)]
@@ -128,11 +128,24 @@ impl EnvironmentBuild {
 
 /// The interpreter that was asked for, or the first good one.
 pub(crate) fn find_interpreter(wanted: Option<&Path>) -> Result<Interpreter, env::Error> {
-    let search = Search::from_process()?;
+    let search = Search::from_process()?.on_wait(tell_of_slow_python);
     match wanted {
         Some(path) => search.explicit(path).find(),
         None => search.find(),
     }
+}
+
+/// Says why nothing happens for a while.
+#[expect(
+    clippy::print_stderr,
+    reason = "a command has no console before it has a Python"
+)]
+fn tell_of_slow_python(path: &Path, limit: Duration) {
+    eprintln!(
+        "{} did not answer in time, as on a slow or busy machine; waiting for it, {} s at most",
+        path.display(),
+        limit.as_secs()
+    );
 }
 
 /// The default environment, when it is ready.

@@ -6,6 +6,7 @@ mod dates;
 mod highlight;
 mod live_text;
 mod progress;
+mod remedies;
 mod result_text;
 mod spinner;
 
@@ -21,10 +22,11 @@ pub(crate) use console::{ColorChoice, Console, Style};
 pub(crate) use dates::{age, date};
 pub(crate) use highlight::highlight;
 pub(crate) use live_text::LiveText;
-pub(crate) use progress::EnvironmentBar;
+pub(crate) use progress::{DownloadBar, EnvironmentBar};
+pub(crate) use remedies::{Place, remedy};
 pub(crate) use result_text::{
-    CheckpointNotice, DisplayText, ending, error_text, file_lines, milliseconds, next_crash,
-    plural, print_restored, size,
+    CheckpointNotice, DisplayText, ShownHint, ending, error_text, file_lines, milliseconds,
+    next_crash, plural, print_restored, size,
 };
 pub(crate) use spinner::Spinner;
 

@@ -1,10 +1,10 @@
 //! How the making of the environment is shown.
 
-use super::Console;
+use super::{Console, size};
 use cellblock::env::{Progress, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The parts of the bar's whole.
 const BAR_LENGTH: u64 = 1000;
@@ -99,4 +99,93 @@ impl EnvironmentBar {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The progress of a download: a bar with rate and remaining time on a terminal; elsewhere a line for each tenth.
+#[derive(Debug)]
+pub(crate) struct DownloadBar {
+    console: Console,
+    bar: Option<ProgressBar>,
+    name: String,
+    /// Where it was when it began, and the last tenth that was said.
+    state: Mutex<DownloadState>,
+}
+
+#[derive(Debug, Default)]
+struct DownloadState {
+    begun: Option<(Instant, u64)>,
+    tenth: Option<u64>,
+}
+
+impl DownloadBar {
+    /// A bar that is seen from the first report on.
+    pub(crate) fn new(console: &Console, name: &str) -> DownloadBar {
+        let bar = console.err_is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden());
+            if let Ok(style) =
+                ProgressStyle::with_template("  [{bar:30}] {percent:>3}%  {wide_msg}")
+            {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar
+        });
+        DownloadBar {
+            console: console.clone(),
+            bar,
+            name: name.to_owned(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Moves it.
+    pub(crate) fn report(&self, done: u64, total: Option<u64>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (begun, before) = *state.begun.get_or_insert_with(|| (Instant::now(), done));
+        let line = download_line(&self.name, done, total, done - before.min(done), begun);
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                bar.set_length(total.unwrap_or(done).max(1));
+                bar.set_position(done);
+                bar.set_message(line);
+            }
+            None => {
+                let tenth = total.map(|total| done * 10 / total.max(1));
+                if tenth != state.tenth || state.tenth.is_none() && done == before {
+                    state.tenth = tenth;
+                    self.console.say(&format!("  {line}"));
+                }
+            }
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// `NAME: 210 MB of 1.1 GB, 12 MB/s, 75 s left`.
+fn download_line(name: &str, done: u64, total: Option<u64>, new: u64, begun: Instant) -> String {
+    let mut line = format!("{name}: {}", size(done));
+    if let Some(total) = total {
+        line.push_str(&format!(" of {}", size(total)));
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    if new > 0 && seconds > 0.5 {
+        let rate = new as f64 / seconds;
+        line.push_str(&format!(", {}/s", size(rate as u64)));
+        if let Some(total) = total {
+            let left = total.saturating_sub(done) as f64 / rate;
+            line.push_str(&match left as u64 {
+                left @ 0..120 => format!(", {left} s left"),
+                left => format!(", {} min left", left / 60),
+            });
+        }
+    }
+    line
 }

@@ -72,8 +72,15 @@ pub(crate) fn ending(result: &CellResult, limit: Duration) -> Option<String> {
     }
 }
 
+/// Whether the session's own hint is shown with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShownHint {
+    BelowTheError,
+    LeftOut,
+}
+
 /// The traceback with its last line marked, and the hint below; empty for a result without an error.
-pub(crate) fn error_text(result: &CellResult, console: &Console) -> String {
+pub(crate) fn error_text(result: &CellResult, hint: ShownHint, console: &Console) -> String {
     let Some(error) = result
         .error
         .as_ref()
@@ -81,12 +88,15 @@ pub(crate) fn error_text(result: &CellResult, console: &Console) -> String {
     else {
         return String::new();
     };
+    let hint_is_shown = hint == ShownHint::BelowTheError;
     let traceback = console.safe_on_err(error.traceback.trim_end()).into_owned();
     let mut text = match traceback.rsplit_once('\n') {
         Some((frames, last)) => format!("{frames}\n{}", console.on_err(Style::Error, last)),
         None => console.on_err(Style::Error, &traceback),
     };
-    if let Some(hint) = &error.hint {
+    if let Some(hint) = &error.hint
+        && hint_is_shown
+    {
         let label = console.on_err(Style::Hint, "hint:");
         text.push_str(&format!("\n{label} {}", console.safe_on_err(hint)));
     }

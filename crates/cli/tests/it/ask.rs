@@ -323,8 +323,9 @@ fn without_a_model_and_without_a_key_one_is_told_what_to_do() {
     let (status, words) = told(&["ask", "?"]);
     assert_eq!(status, 2);
     assert!(
-        words
-            .starts_with("error: no model is chosen\nhint: name one with --model, CELLBLOCK_MODEL"),
+        words.starts_with(
+            "error: no model is chosen, and none was found\nhint: set the key of a provider"
+        ),
         "{words}"
     );
     let (status, words) = told(&["ask", "?", "--model", "gpt-4o"]);

@@ -44,7 +44,11 @@ help! {
     the_help_of_tools: ["tools", "--help"];
     the_help_of_tools_call: ["tools", "call", "--help"];
     the_help_of_trace: ["trace", "--help"];
+    the_help_of_jupyter: ["jupyter", "--help"];
+    the_help_of_jupyter_install: ["jupyter", "install", "--help"];
     the_help_of_mcp: ["mcp", "--help"];
+    the_help_of_model: ["model", "--help"];
+    the_help_of_model_get: ["model", "get", "--help"];
     the_help_of_serve: ["serve", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }

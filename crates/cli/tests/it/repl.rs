@@ -233,3 +233,129 @@ fn code_is_timed_once_or_many_times() {
         ["error: there is no %%nothing; there are %%time and %%timeit"]
     );
 }
+
+#[test]
+fn the_last_value_is_an_underscore_and_goes_back_with_the_state() {
+    let place = Place::new();
+    let ended = place.run_with(
+        ["repl", "--stdlib"],
+        b"6 * 7\n_ + 1\nNone\n_\nimport os\n_; os._exit(3)\n_\n1\n%undo\n_\n%vars\n%reset\n_\n",
+    );
+    assert_eq!(
+        ended.stdout, "42\n43\n43\n43\n1\n43\nos  module  os\n",
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended
+            .stderr
+            .ends_with("NameError: name '_' is not defined\n"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn an_underscore_is_there_again_when_the_cells_run_again() {
+    let place = Place::new();
+    let script = format!("{DEAF}6 * 7\nx = _\nos._exit(3)\nx, _\n");
+    let ended = place.run_with(["repl", "--stdlib"], script.as_bytes());
+    assert!(ended.stdout.ends_with("(42, 42)\n"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(" were run again ("),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_question_mark_shows_help_and_two_show_the_source() {
+    let place = Place::new();
+    let script = b"def double(n):\n    'Twice.'\n    return 2 * n\ndouble?\ndouble??\n?x\n# why?\n";
+    let ended = place.run_with(["repl", "--stdlib"], script);
+    let first =
+        "Signature: double(n)\nType:      function\nFile:      <cell 1>\nDocstring:\nTwice.\n";
+    let second = "Source:\ndef double(n):\n    'Twice.'\n    return 2 * n\n";
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let expected = format!("{first}{first}{second}");
+    let expected: Vec<&str> = expected.lines().collect();
+    assert_eq!(lines, expected, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr,
+        "error: nothing is known of `x` without running code; help(...) and print(...) run it\n"
+    );
+}
+
+#[test]
+fn tab_completes_attributes_keys_and_paths() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("work")).unwrap();
+    fs::write(place.path().join("work/numbers.txt"), "1 2 3").unwrap();
+    let mut terminal = Terminal::open(
+        &place,
+        &[
+            "repl",
+            "--stdlib",
+            "--color",
+            "never",
+            "--workspace",
+            "work",
+        ],
+    );
+    terminal.wait_for(">>> ");
+    terminal.type_line("import math; table = {'alpha': 41}");
+    for (typed, shown) in [
+        ("math.isq\t(49) * 3", "\n21\n"),
+        ("table['al\t'] + 1", "\n42\n"),
+        ("open('numb\t').read() + '!'", "\n'1 2 3!'\n"),
+        ("!cat numb\t; echo '?'", "\n1 2 3?\n"),
+        ("%time math.isq\t(49) * 4", "\n28\n"),
+        ("import jso\t.decod\t", "import json.decoder\n"),
+    ] {
+        terminal.wait_for(">>> ");
+        terminal.type_line(typed);
+        terminal.wait_for(shown);
+    }
+    // In a block, behind the mark of its second line.
+    terminal.wait_for(">>> ");
+    terminal.type_line("if True:");
+    terminal.wait_for("... ");
+    terminal.type_line("print(math.isq\t(64))");
+    terminal.type_line("");
+    terminal.wait_for("\n8\n");
+    terminal.wait_for(">>> ");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_statement_that_python_wants_more_of_is_not_run_yet() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("if 0: print('on' + 'e')");
+    terminal.wait_for("... ");
+    terminal.type_line("else: print('tw' + 'o')");
+    terminal.type_line("");
+    terminal.wait_for("\ntwo\n");
+    terminal.wait_for(">>> ");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn keys_are_answered_while_a_thread_keeps_the_interpreter_busy() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    // The call keeps the lock of the interpreter.
+    terminal.type_line("import ctypes, threading; threading.Timer(1, ctypes.PyDLL(None).sleep, (600,)).start(); first_name = 1");
+    terminal.wait_for(">>> ");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    terminal.keys("first_na\t");
+    terminal.wait_for("first_name");
+    terminal.keys("\x03");
+    terminal.wait_for(">>> ");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}

@@ -57,6 +57,9 @@ impl Place {
             "OPENAI_MODEL",
             "OPENAI_BASE_URL",
             "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "DASHSCOPE_API_KEY",
+            "OPENROUTER_API_KEY",
         ] {
             command.env_remove(name);
         }
@@ -64,7 +67,7 @@ impl Place {
         command
     }
 
-    pub fn variables(&self) -> [(&'static str, String); 5] {
+    pub fn variables(&self) -> [(&'static str, String); 6] {
         let user = fs::metadata("/proc/self").unwrap().uid();
         let cache = env::temp_dir().join(format!("cellblock-cli-tests-{user}"));
         [
@@ -77,6 +80,8 @@ impl Place {
                 self.path().join("config").display().to_string(),
             ),
             ("XDG_CACHE_HOME", cache.display().to_string()),
+            // No model is looked for on the machine of the tests.
+            ("CELLBLOCK_LOCAL_SERVERS", String::new()),
             ("COLUMNS", "100".to_owned()),
             ("TERM", "xterm".to_owned()),
         ]

@@ -26,8 +26,11 @@ pub const MIN_PYTHON_VERSION: PythonVersion = PythonVersion {
     minor: 10,
     micro: 0,
 };
-/// How long one candidate may take to answer.
+/// How long one candidate may take to answer while there are others to ask.
 const DEFAULT_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many times as long a candidate may take where there is no other. A first start from a cold disk on a slow machine takes longer
+/// than any start after it.
+const PATIENCE: u32 = 6;
 
 /// The names to look for on `PATH`, best first. The user's `python3` comes before any number.
 const PROGRAM_NAMES: [&str; 7] = [
@@ -62,6 +65,7 @@ pub struct Search {
     explicit: Option<PathBuf>,
     fallback_paths: Vec<PathBuf>,
     probe_timeout: Duration,
+    on_wait: fn(&Path, Duration),
 }
 
 impl Search {
@@ -80,6 +84,7 @@ impl Search {
             variables,
             fallback_paths: FALLBACK_PATHS.map(PathBuf::from).to_vec(),
             probe_timeout: DEFAULT_PROBE_TIMEOUT,
+            on_wait: |_, _| {},
         }
     }
 
@@ -90,10 +95,18 @@ impl Search {
         self
     }
 
-    /// How long one candidate may take to answer. The default is 10 seconds.
+    /// How long one candidate may take to answer. The default is 10 seconds. Where no other can be used, a candidate is waited for six
+    /// times as long.
     #[must_use]
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.probe_timeout = timeout;
+        self
+    }
+
+    /// Is called before a candidate that did not answer in time is waited for longer, with the time that it gets.
+    #[must_use]
+    pub fn on_wait(mut self, tell: fn(&Path, Duration)) -> Self {
+        self.on_wait = tell;
         self
     }
 
@@ -126,6 +139,14 @@ impl Search {
                 Err(reason) => tried[index].reason = reason,
             }
         }
+        for rejected in &mut tried {
+            if matches!(rejected.reason, RejectReason::TimedOut { .. }) {
+                match self.probe_patiently(&rejected.path) {
+                    Ok(interpreter) => return Ok(interpreter),
+                    Err(reason) => rejected.reason = reason,
+                }
+            }
+        }
         Err(Error::NoInterpreter { tried })
     }
 
@@ -148,6 +169,10 @@ impl Search {
         let cached = self.cache.load(&path).and_then(Result::ok);
         cached
             .map_or_else(|| self.probe(&path), Ok)
+            .or_else(|reason| match reason {
+                RejectReason::TimedOut { .. } => self.probe_patiently(&path),
+                reason => Err(reason),
+            })
             .map_err(|reason| Error::BadInterpreter(RejectedPython::new(&path, reason)))
     }
 
@@ -187,7 +212,18 @@ impl Search {
     }
 
     fn probe(&self, candidate: &Path) -> Result<Interpreter, RejectReason> {
-        let result = probe::probe(candidate, &self.variables, self.probe_timeout);
+        self.probe_for(candidate, self.probe_timeout)
+    }
+
+    /// Asks a candidate once more that did not answer in time, and waits longer.
+    fn probe_patiently(&self, candidate: &Path) -> Result<Interpreter, RejectReason> {
+        let timeout = self.probe_timeout * PATIENCE;
+        (self.on_wait)(candidate, timeout);
+        self.probe_for(candidate, timeout)
+    }
+
+    fn probe_for(&self, candidate: &Path, timeout: Duration) -> Result<Interpreter, RejectReason> {
+        let result = probe::probe(candidate, &self.variables, timeout);
         self.cache.save(candidate, &result);
         result
     }

@@ -24,11 +24,11 @@ use crate::{
 pub(crate) use build::EnvironmentBuild;
 pub(crate) use first_import::refresh_fonts;
 pub(crate) use package_sources::EXTRA_HOSTS_VARIABLE;
-pub(crate) use staging::CACHE_DIRECTORY;
 pub use sandbox::{
     CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, ProxySettings, SandboxCommand,
     SandboxError, SandboxOptions, SandboxStrength, UnreachedHost,
 };
+pub(crate) use staging::CACHE_DIRECTORY;
 
 /// The time limit of one step. Half a gigabyte over a slow line takes a while; after half an hour the
 /// index does not answer.

@@ -208,3 +208,102 @@ fn a_model_alone_has_its_time_too() {
     let report = finished(&evaluation.mode(AskMode::Plain(asking)));
     assert_eq!(report.tasks[0].status, Some(RunStatus::MaxTime));
 }
+
+#[test]
+fn files_that_a_run_leaves_are_checked() {
+    let task = |checks: &str| {
+        format!(
+            "name = \"out\"\n[[tasks]]\nname = \"it\"\nquestion = \"Write.\"\nchecks = [{checks}]"
+        )
+    };
+    let code = "```python\nimport struct\nopen('t.csv', 'w').write('a,b\\n1,2\\n3,4\\n')\nopen('r.json', 'w').write('{\"mean\": 2.51, \"n\": 2}')\nopen('p.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + struct.pack('>I', 13) + b'IHDR' + struct.pack('>II', 640, 480))\nfinal_answer('done')\n```";
+    for (checks, problem) in [
+        (
+            "{ check = 'file', path = 't.csv', rows = 2, contains = '3,4' }",
+            None,
+        ),
+        (
+            "{ check = 'file', path = 'r.json', json = { mean = 2.5, n = 2 }, tolerance = 0.05 }",
+            None,
+        ),
+        (
+            "{ check = 'file', path = 'p.png', picture = [600, 400] }",
+            None,
+        ),
+        (
+            "{ check = 'file', path = 'none.txt' }",
+            Some("there is no file `none.txt`"),
+        ),
+        (
+            "{ check = 'file', path = 't.csv', rows = 3 }",
+            Some("`t.csv`: it has 2 rows, not 3"),
+        ),
+        (
+            "{ check = 'file', path = 't.csv', picture = [1, 1] }",
+            Some("`t.csv`: it is no PNG picture"),
+        ),
+        (
+            "{ check = 'file', path = 'p.png', picture = [800, 400] }",
+            Some("`p.png`: it has 640 by 480 pixels, less than 800 by 400"),
+        ),
+        (
+            "{ check = 'file', path = 'r.json', json = { mean = 2.5, n = 2 } }",
+            Some("`r.json`: it is {\"mean\":2.51,\"n\":2}, not {\"mean\":2.5,\"n\":2}"),
+        ),
+    ] {
+        let model = move |_: &_| -> Result<Arc<dyn Model>, ModelError> {
+            Ok(Arc::new(ScriptedModel::new([Reply::text(code)])))
+        };
+        let suite = Suite::parse(&task(checks)).unwrap();
+        let report = finished(&Evaluation::new(suite, model, agents(Format::Markdown)));
+        let problems: Vec<&str> = report.tasks[0]
+            .problems
+            .iter()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(
+            problems,
+            problem.into_iter().collect::<Vec<_>>(),
+            "{checks}"
+        );
+    }
+}
+
+#[test]
+fn a_task_with_several_tries_counts_by_the_share_that_passed() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let model = move |_: &_| -> Result<Arc<dyn Model>, ModelError> {
+        let said = if count.fetch_add(1, Ordering::SeqCst) == 1 {
+            "no"
+        } else {
+            "yes"
+        };
+        Ok(Arc::new(ScriptedModel::new([Reply::text(said)])))
+    };
+    let evaluation = Evaluation::new(suite(&["one"]), model, idle_agents(Format::Markdown));
+    let report = finished(&evaluation.tries(4));
+    let task = &report.tasks[0];
+    assert_eq!(
+        (task.passed, task.score(), task.more_tries),
+        (false, 0.75, 3)
+    );
+    assert_eq!((report.totals.score, report.totals.passed), (0.75, 0));
+    assert_eq!(task.answer, Some("no".into()));
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn files_of_a_suite_may_be_files_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("suite.toml");
+    let text = "name = \"disk\"\n[files]\n\"n.txt\" = { path = \"data/n.txt\" }\n[[tasks]]\nname = \"it\"\nquestion = \"?\"\nfiles = [\"n.txt\"]\nchecks = [{ check = \"exact\", answer = \"6\" }]";
+    std::fs::write(&suite, text).unwrap();
+    let missing = Suite::read(&suite).unwrap_err().to_string();
+    assert!(missing.contains("data/n.txt: No such file"), "{missing}");
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    std::fs::write(folder.path().join("data/n.txt"), "1 2 3").unwrap();
+    let read = Suite::read(&suite).unwrap();
+    assert_eq!(read.tasks[0].files[0].contents, b"1 2 3");
+    assert!(Suite::parse(text).is_err());
+}

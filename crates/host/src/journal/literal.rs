@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A JSON value as a Python expression.
-pub(super) fn of_value(value: &Value) -> String {
+pub fn of_value(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),

@@ -29,6 +29,7 @@ mod run_record;
 mod script;
 
 pub use cellblock_session::journal::*;
+pub use literal::of_value as python_literal;
 pub use notebook::{notebook, notebook_of_run};
 pub use restore::{LeftOutCell, Report, Restore, Restored};
 pub use run_record::RunRecord;

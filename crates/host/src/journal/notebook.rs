@@ -39,7 +39,7 @@ fn whole(journal: &Journal, cells: &[Value]) -> Value {
     json!({
         "cells": cells,
         "metadata": {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "kernelspec": {"display_name": "Cellblock (Python 3)", "language": "python", "name": "cellblock"},
             "language_info": {"name": "python", "version": python.version, "file_extension": ".py", "mimetype": "text/x-python"},
             "cellblock": {"session": journal.session, "journal": journal.id, "incomplete": journal.incomplete},
         },

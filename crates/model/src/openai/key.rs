@@ -159,7 +159,7 @@ pub(crate) fn url_without_secrets(url: &str) -> String {
     }
 }
 
-pub(super) fn is_loopback(url: &str) -> bool {
+pub(crate) fn is_loopback(url: &str) -> bool {
     let host = host_of(url);
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"

@@ -14,7 +14,6 @@ use crate::tokens::{estimate_reply, estimate_request};
 use crate::{Capabilities, Model, ModelError, Reply, ReplyStream, Request, Usage};
 use futures_util::{StreamExt, stream};
 use http_errors::Endpoint;
-use key::is_loopback;
 use request_body::request_body;
 use reqwest::Url;
 use reqwest::redirect::Policy;
@@ -24,8 +23,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-pub(crate) use key::url_without_secrets;
 pub use key::{ApiKey, KeyHeader};
+pub(crate) use key::{is_loopback, url_without_secrets};
 pub use retry::RetryPolicy;
 
 /// The events of a reply that may wait for their reader. When more come, the request waits.

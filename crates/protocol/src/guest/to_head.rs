@@ -32,6 +32,12 @@ pub enum ToHead {
         /// The value of the last expression is not looked at.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         silent: bool,
+        /// The value of the last expression is `_` from now on.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        keep_value: bool,
+        /// The number of the cell in a notebook, where it has one of its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        count: Option<u64>,
         /// Answer questions while it runs.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         watched: bool,

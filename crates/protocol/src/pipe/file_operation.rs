@@ -33,6 +33,21 @@ pub enum FileOperation {
         contents: Vec<u8>,
         truncate: bool,
     },
+    /// Replace the contents of a file by those of a file that a process of the host has open.
+    CopyIn { path: String, source: OpenFile },
+    /// Replace the contents of a file that a process of the host has open by those of a file.
+    CopyOut { path: String, target: OpenFile },
+}
+
+/// A plain file that a process of the host has open: usually one of the client's own, in memory or on disk.
+///
+/// Files of any size cross that way without being encoded, and without being held in memory by the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The process id, as the host counts.
+    pub process: u32,
+    /// The number of the descriptor in that process.
+    pub descriptor: u32,
 }
 
 impl FileOperation {
@@ -52,9 +67,51 @@ impl FileOperation {
             "remove" => (&["path"], path(fields).map(|path| Self::Remove { path })),
             "read" => (&["path", "offset", "length"], read(fields)),
             "write" => (&["path", "offset", "base64", "truncate"], write(fields)),
+            "copy_in" => (OPEN_FILE_FIELDS, copy_in(fields)),
+            "copy_out" => (OPEN_FILE_FIELDS, copy_out(fields)),
             _ => return None,
         })
     }
+}
+
+const OPEN_FILE_FIELDS: &[&str] = &["path", "process", "descriptor"];
+
+fn copy_in(fields: &mut Fields) -> Result<FileOperation, Invalid> {
+    Ok(FileOperation::CopyIn {
+        path: any_path(fields)?,
+        source: open_file(fields)?,
+    })
+}
+
+fn copy_out(fields: &mut Fields) -> Result<FileOperation, Invalid> {
+    Ok(FileOperation::CopyOut {
+        path: any_path(fields)?,
+        target: open_file(fields)?,
+    })
+}
+
+/// A path of the session: absolute, or one in the workspace.
+fn any_path(fields: &mut Fields) -> Result<String, Invalid> {
+    let path: String = fields.required("path")?;
+    if path.is_empty() || path.contains('\0') {
+        let expected = "a path of the session";
+        return Err(Invalid::value("path", expected, shown_text(&path)));
+    }
+    Ok(path)
+}
+
+fn open_file(fields: &mut Fields) -> Result<OpenFile, Invalid> {
+    let mut number = |name: &str| {
+        let value: u64 = fields.required(name)?;
+        let expected = "a number that a process or a descriptor can have";
+        i32::try_from(value)
+            .map(i32::unsigned_abs)
+            .map_err(|_| Invalid::value(name, expected, value.to_string()))
+    };
+    Ok(OpenFile {
+        process: number("process")?,
+        descriptor: number("descriptor")?,
+    })
 }
 
 fn path(fields: &mut Fields) -> Result<String, Invalid> {

@@ -23,12 +23,16 @@
 //! The answer of `read_output` is `{"text": …}`, that of operations with nothing to say is `{}`. `tool_result` and `input`
 //! are answered only when they are wrong.
 
+mod agent_operation;
 mod file_operation;
 mod operation;
 mod request;
 mod response;
 
-pub use file_operation::FileOperation;
+pub use agent_operation::{
+    AfterAnswer, AgentOperation, AgentRequest, AgentTask, ApprovalsBy, Approved,
+};
+pub use file_operation::{FileOperation, OpenFile};
 pub use operation::Operation;
 pub use request::{MAX_LINE_BYTES, PipeError, Request, RequestId, parse_line};
 pub use response::Response;

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
+use super::agent_operation::AgentOperation;
 use super::file_operation::FileOperation;
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown_text};
@@ -84,6 +85,8 @@ pub enum Operation {
     ProcAttach { proc: String, after: u64 },
     /// Do something with the files that the session sees.
     Files(FileOperation),
+    /// Do something with an agent.
+    Agent(AgentOperation),
     /// Read the events of the session after a number, or wait for the next one.
     Events { after: u64, wait: Duration },
     /// Stop all processes of the session.
@@ -147,6 +150,13 @@ impl Operation {
         "remove",
         "read",
         "write",
+        "copy_in",
+        "copy_out",
+        "ask",
+        "template",
+        "say",
+        "cancel",
+        "approve",
         "events",
         "comm",
         "pause",
@@ -234,7 +244,10 @@ impl Operation {
             "input" => (&["call", "text", "error"], input(&mut fields)),
             other => match FileOperation::take(other, &mut fields) {
                 Some((known, operation)) => (known, operation.map(Self::Files)),
-                None => return None,
+                None => {
+                    let (known, operation) = AgentOperation::take(other, &mut fields)?;
+                    (known, operation.map(Self::Agent))
+                }
             },
         };
         Some(operation.and_then(|operation| fields.finish(known).map(|()| operation)))

@@ -41,6 +41,15 @@ impl Response {
         }
     }
 
+    /// Something happened in a run of an agent. The event is an object with a field `event`.
+    pub fn agent_event(id: Option<RequestId>, session: impl Into<String>, event: Value) -> Self {
+        Self {
+            id,
+            session: Some(session.into()),
+            body: Body::Agent(event),
+        }
+    }
+
     /// The line of an answer to `get_file`, in two parts, for contents that are not held in memory: between them goes their base64. The
     /// second part takes how many bytes the contents were, and why there are no more where they could not be read to their end.
     pub fn file_line(
@@ -87,4 +96,5 @@ impl From<PipeError> for Response {
 enum Body {
     Event(Event),
     Answer { event: &'static str, answer: Value },
+    Agent(Value),
 }

@@ -29,6 +29,8 @@ fn operations_are_written_as_the_guest_reads_them() {
                 script: None,
                 env: Default::default(),
                 silent: false,
+                keep_value: false,
+                count: None,
                 watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),

@@ -19,14 +19,16 @@ fn everything_has_a_default() {
 #[test]
 fn every_option_is_read() {
     let options = read(json!({
-        "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
+        "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
     let expected = SessionOptions {
         session: Some("a.b-c_1".to_owned()),
         workspace: Some(PathBuf::from("/home/me/data")),
+        workspace_at: "/home/user".parse().unwrap(),
         env: Some("science".to_owned()),
+        shell: Shell::Ipython,
         strategy: Strategy::Direct,
         atomic: true,
         arming: Arming::Lazy,
@@ -108,7 +110,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, env, container, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal, replay"
+        "unknown field `root`; the fields are session, workspace, workspace_at, env, container, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal, replay"
     );
 }
 

@@ -109,6 +109,46 @@ fn every_operation_is_read() {
             }),
         ),
         (
+            json!({"op": "copy_in", "path": "a", "process": 7, "descriptor": 3}),
+            Operation::Files(FileOperation::CopyIn {
+                path: text("a"),
+                source: OpenFile {
+                    process: 7,
+                    descriptor: 3,
+                },
+            }),
+        ),
+        (
+            json!({"op": "say", "question": "And now?"}),
+            Operation::Agent(AgentOperation::Say {
+                question: text("And now?"),
+            }),
+        ),
+        (
+            json!({"op": "ask", "question": "?", "keep": true, "options": {"model": "m"}}),
+            Operation::Agent(AgentOperation::Ask(Box::new(AgentRequest {
+                task: AgentTask::Question(text("?")),
+                schema: None,
+                conversation: AfterAnswer::GoesOn,
+                seed: Seed::default(),
+                files: Vec::new(),
+                tools: Vec::new(),
+                approvals: ApprovalsBy::Nobody,
+                options: json!({"model": "m"}).as_object().cloned().unwrap(),
+            }))),
+        ),
+        (
+            json!({"op": "approve", "call": "c1", "decision": "reject", "text": "no"}),
+            Operation::Agent(AgentOperation::Approve {
+                call: text("c1"),
+                decision: Approved::Reject(Some(text("no"))),
+            }),
+        ),
+        (
+            json!({"op": "cancel"}),
+            Operation::Agent(AgentOperation::Cancel),
+        ),
+        (
             json!({"op": "events", "after": 7, "wait": 600}),
             Operation::Events {
                 after: 7,
@@ -301,7 +341,7 @@ fn an_unknown_operation_is_answered_with_those_there_are() {
         (error.code, error.message.as_str()),
         (
             "unknown_op",
-            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, complete, inspect_at, is_complete, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, spawn, proc_input, proc_close, proc_signal, proc_resize, procs, proc_attach, stat, list_dir, make_dir, move, remove, read, write, events, comm, pause, resume, freeze, discard, tools, close, tool_result, input"
+            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, complete, inspect_at, is_complete, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, spawn, proc_input, proc_close, proc_signal, proc_resize, procs, proc_attach, stat, list_dir, make_dir, move, remove, read, write, copy_in, copy_out, ask, template, say, cancel, approve, events, comm, pause, resume, freeze, discard, tools, close, tool_result, input"
         )
     );
     let error = parse_line(br#"{"id":1}"#).unwrap_err();

@@ -10,8 +10,8 @@ use crate::files::temporary_file::TemporaryFile;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
-    fstatfs, lgetxattr, linkat, mkdirat, openat, openat2, renameat, renameat_with, symlinkat,
-    unlinkat,
+    fstatfs, lgetxattr, linkat, mkdirat, mkfifoat, openat, openat2, renameat, renameat_with,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -25,8 +25,6 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug)]
 pub struct Confined {
     directory: OwnedFd,
-    /// The owner of the directory, where root works in it: files that root makes there are given to that owner.
-    owner: Option<(Uid, Gid)>,
 }
 
 /// The owner and the permissions of a file.
@@ -98,11 +96,7 @@ impl Confined {
     }
 
     pub(crate) fn of(directory: OwnedFd) -> io::Result<Confined> {
-        let stat = fstat(&directory)?;
-        let owner = geteuid()
-            .is_root()
-            .then_some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
-        Ok(Confined { directory, owner })
+        Ok(Confined { directory })
     }
 
     /// The `stat` of the directory itself now.
@@ -163,7 +157,7 @@ impl Confined {
             | OFlags::CLOEXEC;
         let (parent, name) = self.split(path, links)?;
         let file = openat(&parent, name, flags, Mode::from_raw_mode(0o644))?;
-        if let Some((owner, group)) = self.owner {
+        if let Some((owner, group)) = self.owner_of_new_files()? {
             fchown(&file, Some(owner), Some(group))?;
         }
         Ok(File::from(file))
@@ -222,8 +216,26 @@ impl Confined {
         Ok(symlinkat(target, &parent, name)?)
     }
 
+    /// Makes a named pipe that only its owner may use.
+    pub fn make_pipe(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?)
+    }
+
+    /// The owner that files which root makes here are given to: that of the directory now, which changes when it is lent to a session.
+    fn owner_of_new_files(&self) -> io::Result<Option<(Uid, Gid)>> {
+        if !geteuid().is_root() {
+            return Ok(None);
+        }
+        let stat = self.own_stat()?;
+        Ok(Some((
+            Uid::from_raw(stat.st_uid),
+            Gid::from_raw(stat.st_gid),
+        )))
+    }
+
     fn give_to_owner(&self, parent: &Parent<'_>, name: &OsStr) -> io::Result<()> {
-        match self.owner {
+        match self.owner_of_new_files()? {
             Some((owner, group)) => Ok(chownat(
                 parent,
                 name,

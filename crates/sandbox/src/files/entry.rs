@@ -114,11 +114,16 @@ impl Entry {
     /// Gives the file the owner and the permissions that it had. The bits that let a program run as its owner are never set:
     /// code may hold the file open, and write to it through a map without losing them.
     pub fn set_access(&self, access: Access) -> io::Result<()> {
-        let wanted = Access {
-            mode: access.mode & !SET_ID_BITS,
-            ..access
-        };
         let now = self.stat_now()?;
+        let is_directory = FileType::from_raw_mode(now.st_mode) == FileType::Directory;
+        let wanted = match is_directory {
+            // There the bits only choose the owner of new files.
+            true => access,
+            false => Access {
+                mode: access.mode & !SET_ID_BITS,
+                ..access
+            },
+        };
         if Access::of(&now) == wanted {
             return Ok(());
         }

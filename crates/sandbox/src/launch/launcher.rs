@@ -1,14 +1,18 @@
 //! Starting the launcher, which builds the outer walls and executes Python behind them.
 
 use crate::Error;
+use crate::Verdict;
 use crate::View;
+use crate::launch::session_ids::SessionIds;
 use crate::launch::spawn_request::item;
 use crate::launch::view::Entry;
 use crate::packet_pair;
+use crate::receive_packet;
 use crate::send_packet;
-use cellblock_native::launch::launcher::{IDS, descriptors};
+use cellblock_native::launch::launcher::descriptors;
 use cellblock_native::sys;
 use cellblock_native::wire::config::{Item, Launch, walls};
+use cellblock_native::wire::message::{Message, Stage};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::os::unix::process::CommandExt;
@@ -41,15 +45,31 @@ pub struct Launched {
 impl LaunchPlan {
     /// Executes `program` behind these walls.
     pub fn new(walls: u64, program: &Path) -> Result<LaunchPlan, Error> {
+        Ok(LaunchPlan {
+            items: item(Item::Program, program, Path::new(""))?,
+            ..LaunchPlan::without_program(walls)
+        })
+    }
+
+    /// Builds these walls, and has nothing to execute behind them.
+    fn without_program(walls: u64) -> LaunchPlan {
+        let (first_id, shared_id) = match SessionIds::of(walls) {
+            SessionIds::Each { first } => (first, 0),
+            // Without namespaces the zygote takes the id, with namespaces the launcher does.
+            SessionIds::Shared { id } if walls & walls::NAMESPACES == 0 => (id, 0),
+            SessionIds::Shared { id } => (0, id),
+            SessionIds::Host => (0, 0),
+        };
         let launch = Launch {
             walls,
-            first_id: first_id().into(),
+            first_id: first_id.into(),
+            shared_id: shared_id.into(),
             temporary_bytes: ZYGOTE_TEMPORARY_BYTES,
         };
-        Ok(LaunchPlan {
+        LaunchPlan {
             launch,
-            items: item(Item::Program, program, Path::new(""))?,
-        })
+            items: Vec::new(),
+        }
     }
 
     /// Adds an argument, the program's own name first.
@@ -115,39 +135,28 @@ impl LaunchPlan {
     }
 }
 
-/// The lowest user id of sessions that root started, and for how many hosts there are ids.
-const GROUND: u32 = 0x7000_0000;
-const SLOTS: u32 = 0x4000;
-
-/// Whether an id is one of those that a host of root's gives to its sessions.
-pub fn is_session_id(id: u32) -> bool {
-    (GROUND..GROUND + SLOTS * IDS).contains(&id)
-}
-
-/// First of the user ids that sessions started by root get; 0 for an ordinary user, whose sessions all have his own.
-///
-/// It depends on the process, so that two hosts of one machine do not share ids.
-pub fn first_id() -> u32 {
-    let first = GROUND + (std::process::id() % SLOTS) * IDS;
-    if rustix::process::geteuid().is_root() && is_mapped(first) {
-        first
+/// Takes every step of a launch up to the program, of which there is none: so the launcher fails at the last step, or at the one that
+/// this machine does not allow.
+pub(crate) fn try_start(walls: u64) -> Result<Verdict, Error> {
+    const WHAT: &str = "trying to start the launcher";
+    let mut launched = LaunchPlan::without_program(walls).start()?;
+    rustix::io::ioctl_fionbio(&launched.control, false)
+        .map_err(|error| Error::system(WHAT, error))?;
+    let answer = receive_packet(&launched.control, Message::SIZE);
+    drop(launched.control);
+    launched
+        .process
+        .wait()
+        .map_err(|error| Error::system(WHAT, error))?;
+    let answer = answer.map_err(|error| Error::system(WHAT, error))?;
+    let (message, _) = Message::from_bytes(&answer.bytes).map_err(|_| Error::Protocol {
+        process: "the launcher",
+    })?;
+    Ok(if message.a == Stage::Execute as u64 {
+        Verdict::Works { version: 0 }
     } else {
-        0
-    }
-}
-
-/// Whether a user id exists here: root of a user namespace of its own often has no id but 0.
-fn is_mapped(id: u32) -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.lines().any(|line| {
-        let mut numbers = line
-            .split_whitespace()
-            .filter_map(|word| word.parse::<u64>().ok());
-        let (Some(inside), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next())
-        else {
-            return false;
-        };
-        (inside..inside + count).contains(&u64::from(id))
+        let source = std::io::Error::from_raw_os_error(i32::try_from(message.b).unwrap_or(0));
+        Verdict::Fails(format!("{}: {source}", Stage::describe(message.a)))
     })
 }
 

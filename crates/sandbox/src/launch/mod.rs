@@ -2,12 +2,14 @@
 
 mod launcher;
 mod probe;
+mod session_ids;
 mod spawn_request;
 mod view;
 mod walls;
 
-pub use launcher::{LaunchPlan, Launched, first_id, is_session_id};
+pub use launcher::{LaunchPlan, Launched};
 pub use probe::{Mechanism, Probe, Verdict};
+pub use session_ids::{SessionIds, is_session_id};
 pub use spawn_request::SpawnRequest;
 pub(crate) use spawn_request::{item, path_to_c_string};
 pub use view::{GUEST_DIRECTORY, View};

@@ -2,10 +2,12 @@
 
 use crate::Error;
 use crate::launch::launcher::{self, Inherited};
+use crate::native_walls;
 use crate::packet_pair;
 use crate::receive_packet;
 use cellblock_native::walls::probe::mechanisms;
 use cellblock_native::wire::message::Message;
+use cellblock_protocol::{Isolation, Rung};
 use std::collections::BTreeMap;
 
 /// A mechanism of the kernel that walls are made of.
@@ -31,11 +33,15 @@ pub enum Mechanism {
     Seccomp,
     /// System call filters that ask another process.
     SeccompNotify,
+    /// Every step of the launcher in its order, with namespaces.
+    StartWithNamespaces,
+    /// Every step of the launcher in its order, without namespaces.
+    StartWithoutNamespaces,
 }
 
 impl Mechanism {
     /// All of them, in the order of a report.
-    pub const ALL: [Mechanism; 10] = [
+    pub const ALL: [Mechanism; 12] = [
         Mechanism::Users,
         Mechanism::Mounts,
         Mechanism::Processes,
@@ -46,14 +52,29 @@ impl Mechanism {
         Mechanism::Landlock,
         Mechanism::Seccomp,
         Mechanism::SeccompNotify,
+        Mechanism::StartWithNamespaces,
+        Mechanism::StartWithoutNamespaces,
     ];
     /// The mechanisms that the rung `full` needs.
-    pub const FULL: [Mechanism; 10] = Mechanism::ALL;
-    /// The mechanisms that the rung `landlock` needs.
-    pub const LANDLOCK: [Mechanism; 3] = [
+    pub const FULL: [Mechanism; 11] = [
+        Mechanism::Users,
+        Mechanism::Mounts,
+        Mechanism::Processes,
+        Mechanism::Network,
+        Mechanism::Ipc,
+        Mechanism::Hostname,
+        Mechanism::CgroupNamespace,
         Mechanism::Landlock,
         Mechanism::Seccomp,
         Mechanism::SeccompNotify,
+        Mechanism::StartWithNamespaces,
+    ];
+    /// The mechanisms that the rung `landlock` needs.
+    pub const LANDLOCK: [Mechanism; 4] = [
+        Mechanism::Landlock,
+        Mechanism::Seccomp,
+        Mechanism::SeccompNotify,
+        Mechanism::StartWithoutNamespaces,
     ];
 
     /// The name of the mechanism, for a person.
@@ -69,6 +90,8 @@ impl Mechanism {
             Mechanism::Landlock => "Landlock",
             Mechanism::Seccomp => "seccomp filters",
             Mechanism::SeccompNotify => "seccomp user notification",
+            Mechanism::StartWithNamespaces => "a start with namespaces",
+            Mechanism::StartWithoutNamespaces => "a start without namespaces",
         }
     }
 
@@ -88,14 +111,19 @@ impl Mechanism {
             Mechanism::Seccomp | Mechanism::SeccompNotify => {
                 "use a kernel from 5.5 on with CONFIG_SECCOMP_FILTER"
             }
+            Mechanism::StartWithoutNamespaces => {
+                "start the host as a user other than root, or leave root the capabilities SETUID and SETGID"
+            }
             _ => {
                 "use a kernel with this kind of namespace, and a container that does not forbid it"
             }
         }
     }
 
-    fn kind(self) -> u64 {
-        match self {
+    /// The number of the mechanism in the native probe; `None` for one that the launcher itself tries.
+    fn kind(self) -> Option<u64> {
+        Some(match self {
+            Mechanism::StartWithNamespaces | Mechanism::StartWithoutNamespaces => return None,
             Mechanism::Users => mechanisms::USERS,
             Mechanism::Mounts => mechanisms::MOUNTS,
             Mechanism::Processes => mechanisms::PROCESSES,
@@ -106,7 +134,7 @@ impl Mechanism {
             Mechanism::Landlock => mechanisms::LANDLOCK,
             Mechanism::Seccomp => mechanisms::SECCOMP,
             Mechanism::SeccompNotify => mechanisms::NOTIFY,
-        }
+        })
     }
 }
 
@@ -144,7 +172,7 @@ impl Probe {
             };
             if let Some(mechanism) = Mechanism::ALL
                 .into_iter()
-                .find(|mechanism| mechanism.kind() == message.kind)
+                .find(|mechanism| mechanism.kind() == Some(message.kind))
             {
                 verdicts.insert(mechanism, Verdict::from_message(message));
             }
@@ -152,6 +180,14 @@ impl Probe {
         child
             .wait()
             .map_err(|error| Error::system("waiting for the probe", error))?;
+        let starts = [
+            (Mechanism::StartWithNamespaces, Rung::Full),
+            (Mechanism::StartWithoutNamespaces, Rung::Landlock),
+        ];
+        for (mechanism, rung) in starts {
+            let walls = native_walls(rung, &Isolation::default());
+            verdicts.insert(mechanism, launcher::try_start(walls)?);
+        }
         Ok(Probe { verdicts })
     }
 

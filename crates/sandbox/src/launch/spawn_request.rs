@@ -1,9 +1,9 @@
 //! The request that makes a session, as the zygote passes it to the native code.
 
 use crate::Error;
+use crate::SessionIds;
 use crate::View;
-use crate::first_id;
-use cellblock_native::wire::config::{Item, Spawn};
+use cellblock_native::wire::config::{Item, Spawn, walls};
 use std::ffi::CString;
 use std::path::Path;
 
@@ -31,8 +31,14 @@ impl SpawnRequest {
     /// The session's own user id, counted from the zygote's.
     pub fn user(mut self, user: u32) -> SpawnRequest {
         self.spawn.user = user.into();
-        // An ordinary user has no ids to give away, so the kernel counts its sessions' objects as its own.
-        self.spawn.shares_user = u64::from(first_id() == 0);
+        // The kernel counts objects for each user id. Sessions of an ordinary user have the host's own; in namespaces that root made
+        // without the right to map ids, they have one together.
+        let shares_user = match SessionIds::of(self.spawn.walls) {
+            SessionIds::Each { .. } => false,
+            SessionIds::Shared { .. } => self.spawn.walls & walls::NAMESPACES != 0,
+            SessionIds::Host => true,
+        };
+        self.spawn.shares_user = u64::from(shares_user);
         self
     }
 

@@ -1,4 +1,4 @@
-//! A run as a file: a script, a notebook, or a page of Markdown.
+//! A run as a file: a script, a notebook, a page of HTML, or Markdown.
 
 use crate::error::ApiError;
 use cellblock_agent::{RunProgress, StoredRun};
@@ -12,6 +12,8 @@ pub(crate) enum ExportKind {
     Script,
     /// A Jupyter notebook.
     Notebook,
+    /// The notebook as a page that stands alone.
+    Html,
     /// The question, the thoughts, the code with its results, and the answer.
     Markdown,
 }
@@ -22,9 +24,10 @@ impl ExportKind {
         match name {
             "py" => Ok(ExportKind::Script),
             "ipynb" => Ok(ExportKind::Notebook),
+            "html" => Ok(ExportKind::Html),
             "md" => Ok(ExportKind::Markdown),
             other => Err(ApiError::invalid(format!(
-                "as: py, ipynb or md, not `{other}`"
+                "as: py, ipynb, html or md, not `{other}`"
             ))),
         }
     }
@@ -51,6 +54,10 @@ pub(crate) fn export(
     };
     Ok(match kind {
         ExportKind::Script => script_of_run(journal, &record),
+        ExportKind::Html => {
+            let source = notebook_of_run(journal, &record).to_string();
+            crate::web::document_of_notebook(&run.start.question, &source).unwrap_or_default()
+        }
         _ => serde_json::to_string_pretty(&notebook_of_run(journal, &record)).unwrap_or_default(),
     })
 }

@@ -256,6 +256,7 @@ async fn describe(
     let row = find(&state, &caller, &id).await?;
     let runs = state.store().runs(caller.id(), Some(id)).await?;
     let mut json = json!(row);
+    json["shared"] = state.store().is_shared(&row.id).await?.into();
     json["runs"] = runs.iter().map(|run| run_json(&state, run)).collect();
     Ok(Json(json))
 }

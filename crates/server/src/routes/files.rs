@@ -1,13 +1,14 @@
-//! Files of a session's workspace: listed, read in ranges, written.
+//! Files of a session's workspace: listed, read in ranges, written, moved, removed.
 
 use super::sessions::disposition;
-use super::{BodyKind, Route};
+use super::{BodyKind, Route, uploads};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
+use crate::http::JsonBody;
 use crate::state::AppState;
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE,
@@ -15,13 +16,13 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use cellblock_protocol::mime_of;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 
-/// The largest file that can be written in one request. It is held in memory on its way.
-const MAX_UPLOAD_BYTES: usize = 64 << 20;
 /// What is read of a file at once.
 const CHUNK_BYTES: u64 = 256 << 10;
 /// Browsers treat a file that they show nevertheless as a page of nowhere, without scripts.
@@ -51,7 +52,22 @@ pub(super) fn routes() -> Vec<Route> {
             write,
         )
         .takes_kind(BodyKind::Bytes)
-        .max_body_bytes(MAX_UPLOAD_BYTES),
+        .max_body_bytes(usize::MAX),
+        Route::new(
+            Method::DELETE,
+            "/v1/sessions/{session}/files/{*path}",
+            Access::Needs(Scope::Run),
+            "Remove a file, or a directory with all that is in it",
+            remove,
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/sessions/{session}/move",
+            Access::Needs(Scope::Run),
+            "Rename a file or a directory; nothing may be at the new path",
+            rename,
+        )
+        .takes::<MoveRequest>(),
     ]
 }
 
@@ -68,18 +84,16 @@ async fn write(
     State(state): State<AppState>,
     caller: Caller,
     Path((id, path)): Path<(String, String)>,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    request: Request,
 ) -> Result<Json<Value>, ApiError> {
     let live = state.session(&caller, &id).await?;
-    let contents = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(format!(
-            "a file has at most {} MB in one request",
-            MAX_UPLOAD_BYTES >> 20
-        )),
-        _ => ApiError::new(StatusCode::BAD_REQUEST, "malformed", rejection.body_text()),
-    })?;
-    let bytes = contents.len();
-    live.session.put_file(&path, contents.into()).await?;
+    let max_bytes = state.quotas_of(&caller.user).disk;
+    let announced =
+        header(request.headers(), CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    if announced.is_some_and(|bytes: u64| bytes > max_bytes) {
+        return Err(uploads::too_large(max_bytes));
+    }
+    let bytes = uploads::write_body(&live, &path, request.into_body(), max_bytes).await?;
     live.publish("file_written", json!({"path": path, "bytes": bytes}));
     state
         .audit(caller.id(), "file.write", Some(&id), Some(path.clone()))
@@ -87,6 +101,66 @@ async fn write(
     Ok(Json(
         json!({"path": path, "bytes": bytes, "mime": mime_of(&path)}),
     ))
+}
+
+async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((id, path)): Path<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let paths = live.session.paths();
+    paths.remove(&paths.in_workspace(&inside(&path)?)).await?;
+    live.publish("file_removed", json!({"path": path}));
+    state
+        .audit(caller.id(), "file.remove", Some(&id), Some(path))
+        .await;
+    Ok(Json(json!({})))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MoveRequest {
+    /// The path of the file or directory.
+    from: String,
+    /// Its new path.
+    to: String,
+}
+
+async fn rename(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<MoveRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let paths = live.session.paths();
+    let (from, to) = (inside(&request.from)?, inside(&request.to)?);
+    if let Some((above, _)) = to.rsplit_once('/') {
+        paths.make_dir(&paths.in_workspace(above)).await?;
+    }
+    paths
+        .rename(&paths.in_workspace(&from), &paths.in_workspace(&to))
+        .await?;
+    live.publish("file_moved", json!({"from": from, "to": to}));
+    state
+        .audit(caller.id(), "file.move", Some(&id), Some(to))
+        .await;
+    Ok(Json(json!({})))
+}
+
+/// A path below the workspace. The workspace itself and everything outside is refused.
+fn inside(path: &str) -> Result<String, ApiError> {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    if parts.is_empty() || parts.contains(&"..") || path.contains('\0') {
+        return Err(ApiError::invalid(format!(
+            "`{path}` is no path below the workspace"
+        )));
+    }
+    Ok(parts.join("/"))
 }
 
 async fn read(

@@ -1,19 +1,26 @@
 //! The routes: one table from which the router and the OpenAPI document are made.
 
 mod accounts;
+mod archive;
 mod cells;
 mod chats;
 pub(crate) mod completions;
+mod evaluations;
 mod files;
 mod login;
+mod machine;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+mod processes;
+mod questions;
 mod runs;
 mod service;
 mod sessions;
+mod shares;
 pub(crate) mod sse;
 mod table;
 mod tokens;
+mod uploads;
 
 pub(crate) use chats::{fork_chat, new_chat};
 pub(crate) use table::{BodyKind, Route};
@@ -40,8 +47,14 @@ pub(crate) fn all() -> Vec<Route> {
         tokens::routes(),
         sessions::routes(),
         cells::routes(),
+        questions::routes(),
         files::routes(),
+        archive::routes(),
+        processes::routes(),
         chats::routes(),
+        shares::routes(),
+        evaluations::routes(),
+        machine::routes(),
         completions::routes(),
         mcp::routes(),
         runs::routes(),
@@ -77,6 +90,7 @@ pub(crate) fn router(state: &AppState) -> Router {
     router
         .merge(web::router())
         .merge(e2b::router(state))
+        .merge(crate::jupyter::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), e2b::dispatch))
         .layer(from_fn_with_state(state.clone(), check_request))

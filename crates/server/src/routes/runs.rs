@@ -97,7 +97,7 @@ pub(super) fn routes() -> Vec<Route> {
             "A run as a file",
             export_run,
         )
-        .query("as", "py, ipynb or md"),
+        .query("as", "py, ipynb, html or md"),
     ]
 }
 
@@ -175,7 +175,7 @@ async fn record(
     })))
 }
 
-async fn stored(state: &AppState, row: &RunRow) -> Result<StoredRun, ApiError> {
+pub(super) async fn stored(state: &AppState, row: &RunRow) -> Result<StoredRun, ApiError> {
     let id = row
         .record
         .clone()

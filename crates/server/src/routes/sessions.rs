@@ -83,7 +83,7 @@ pub(super) fn routes() -> Vec<Route> {
             "The cells whose effects were kept, as a script or notebook",
             export,
         )
-        .query("as", "py or ipynb"),
+        .query("as", "py, ipynb or html"),
         Route::new(
             Method::POST,
             "/v1/sessions/{session}/verify",
@@ -434,7 +434,17 @@ async fn export(
             "ipynb",
             serde_json::to_string_pretty(&notebook(&journal)).unwrap_or_default(),
         ),
-        other => return Err(ApiError::invalid(format!("as: py or ipynb, not `{other}`"))),
+        "html" => {
+            let row = state.session_row(&caller, &id).await?;
+            let source = notebook(&journal).to_string();
+            let page = crate::web::document_of_notebook(&row.title, &source);
+            ("html", page.unwrap_or_default())
+        }
+        other => {
+            return Err(ApiError::invalid(format!(
+                "as: py, ipynb or html, not `{other}`"
+            )));
+        }
     };
     state
         .audit(

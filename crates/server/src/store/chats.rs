@@ -151,7 +151,9 @@ impl Store {
         self.call(move |db| {
             db.execute(
                 &format!(
-                    "INSERT OR REPLACE INTO runs ({RUN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                    "INSERT INTO runs ({RUN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET \
+                     session = excluded.session, record = excluded.record, status = excluded.status, \
+                     answer = excluded.answer, cost = excluded.cost"
                 ),
                 params![
                     row.id,
@@ -184,7 +186,8 @@ impl Store {
         .await
     }
 
-    /// The runs of a user, the newest first; of one chat in the order of its questions.
+    /// The runs of a user, the newest first; of one chat in the order of its questions. Several may begin in the same second, so the
+    /// order is that in which they were added.
     pub(crate) async fn runs(
         &self,
         user: &str,
@@ -194,12 +197,12 @@ impl Store {
         self.call(move |db| match chat {
             Some(chat) => {
                 let query =
-                    format!("SELECT {RUN} FROM runs WHERE user = ? AND chat = ? ORDER BY created_at, id");
+                    format!("SELECT {RUN} FROM runs WHERE user = ? AND chat = ? ORDER BY rowid");
                 db.prepare_cached(&query)?.query_map([&user, &chat], run)?.collect()
             }
             None => {
                 let query = format!(
-                    "SELECT {RUN} FROM runs WHERE user = ? ORDER BY created_at DESC, id DESC LIMIT 1000"
+                    "SELECT {RUN} FROM runs WHERE user = ? ORDER BY created_at DESC, rowid DESC LIMIT 1000"
                 );
                 db.prepare_cached(&query)?.query_map([&user], run)?.collect()
             }

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use std::path::Path;
 
 /// One script for each version, in order. A script that was released is never changed: a new one follows it.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE users (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL UNIQUE COLLATE NOCASE,
@@ -93,7 +94,29 @@ CREATE TABLE audit (
     target TEXT,
     detail TEXT
 ) STRICT;
-"];
+",
+    "
+CREATE TABLE shares (
+    chat TEXT PRIMARY KEY REFERENCES chats(id) ON DELETE CASCADE,
+    hash BLOB NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE evaluations (
+    id TEXT PRIMARY KEY,
+    user TEXT NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    suite TEXT NOT NULL,
+    model TEXT NOT NULL,
+    format TEXT,
+    score REAL NOT NULL,
+    passed INTEGER NOT NULL,
+    tasks INTEGER NOT NULL,
+    date TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    report TEXT NOT NULL
+) STRICT;
+CREATE INDEX evaluations_of_user ON evaluations(user, created_at);
+",
+];
 
 /// Brings the schema up to date. Each version is one transaction, so a server that is killed meanwhile begins it again.
 pub(super) fn run(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {

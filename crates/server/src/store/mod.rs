@@ -7,14 +7,17 @@ mod accounts;
 mod audit;
 mod chats;
 mod credentials;
+mod evaluations;
 mod lock;
 mod migrations;
 mod sessions;
+mod shares;
 mod usage;
 
 pub(crate) use accounts::{Role, User};
 pub(crate) use chats::{ChatRow, RunRow};
 pub(crate) use credentials::TokenRow;
+pub(crate) use evaluations::EvaluationRow;
 pub(crate) use sessions::{SessionRow, SessionStatus};
 pub(crate) use usage::{UsageRow, seconds_left_today};
 
@@ -28,7 +31,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
 /// The name of the file in the data directory.
-const FILE_NAME: &str = "cellblock.db";
+pub(crate) const STORE_FILE: &str = "cellblock.db";
 /// How long a write waits for another program that has the file open, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -128,10 +131,24 @@ impl StoreError {
 }
 
 impl Store {
+    /// Copies the store of a data directory as it is at this moment, also while a server uses it.
+    pub(crate) fn copy_to(directory: &Path, target: &Path) -> Result<(), StoreError> {
+        let path = directory.join(STORE_FILE);
+        let failed = |error: rusqlite::Error| store_error(&path, &error);
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        let target = target.to_string_lossy().into_owned();
+        connection
+            .execute("VACUUM INTO ?", [target])
+            .map(|_| ())
+            .map_err(failed)
+    }
+
     /// Opens the store in a data directory, and makes it where there is none.
     pub(crate) fn open(directory: &Path) -> Result<Store, StoreError> {
         let lock = StoreLock::take(directory)?;
-        let path = directory.join(FILE_NAME);
+        let path = directory.join(STORE_FILE);
         let mut connection = connect(&path).map_err(|error| store_error(&path, &error))?;
         migrations::run(&mut connection, &path)?;
         let (work, jobs) = channel::<Work>();

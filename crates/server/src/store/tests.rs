@@ -1,6 +1,6 @@
 //! The store as its callers see it: what survives, and what is refused with which words.
 
-use super::{Role, Store, StoreError};
+use super::{ChatRow, Role, RunRow, Store, StoreError};
 use std::fs;
 use tempfile::tempdir;
 
@@ -137,4 +137,50 @@ async fn a_store_that_another_program_locks_is_told_in_words() {
         .add_audit(None, "test", None, None)
         .await
         .expect("written");
+}
+
+#[tokio::test]
+async fn questions_of_the_same_second_stay_in_their_order() {
+    let directory = tempdir().expect("a directory");
+    let store = Store::open(directory.path()).expect("a store");
+    store
+        .add_user("u1", "ada", Role::User, None)
+        .await
+        .expect("written");
+    let run = |id: &str, status: &str| RunRow {
+        id: id.to_owned(),
+        user: "u1".to_owned(),
+        chat: Some("c1".to_owned()),
+        session: None,
+        record: None,
+        question: id.to_owned(),
+        model: "m".to_owned(),
+        status: status.to_owned(),
+        answer: None,
+        cost: None,
+        created_at: 7,
+    };
+    let chat = ChatRow {
+        id: "c1".to_owned(),
+        user: "u1".to_owned(),
+        title: "t".to_owned(),
+        model: "m".to_owned(),
+        session: None,
+        parent: None,
+        created_at: 7,
+        used_at: 7,
+    };
+    store.add_chat(chat).await.expect("written");
+    for id in ["z", "a", "m"] {
+        store.put_run(&run(id, "running")).await.expect("written");
+    }
+    // The end of the first question does not move it behind the others.
+    store.put_run(&run("z", "answered")).await.expect("written");
+    let found = store.runs("u1", Some("c1".to_owned())).await.expect("read");
+    let expected = [
+        run("z", "answered"),
+        run("a", "running"),
+        run("m", "running"),
+    ];
+    assert_eq!(found, expected);
 }

@@ -6,6 +6,7 @@
 mod ansi;
 mod assets;
 mod csv;
+mod document;
 mod escape;
 mod highlight;
 mod markdown;
@@ -20,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use assets::Asset;
+pub(crate) use document::of_notebook as document_of_notebook;
 
 /// The policy of every page of the app. Scripts come only from this server, and only the module `markup.js` can insert markup.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
@@ -36,12 +38,15 @@ const PAGES: &[&str] = &[
     "/login",
     "/setup",
     "/enter",
+    "/shared",
     "/chats/{id}",
     "/sessions",
     "/sessions/{id}",
     "/runs",
     "/runs/{id}",
     "/compare/{left}/{right}",
+    "/evaluations",
+    "/evaluations/{id}",
     "/admin",
     "/admin/{section}",
 ];

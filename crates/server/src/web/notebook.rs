@@ -1,4 +1,4 @@
-//! Jupyter notebooks as HTML for the preview: Markdown, code and text outputs.
+//! Jupyter notebooks as HTML, for the preview and for documents: Markdown, code, text outputs and pictures.
 //!
 //! HTML outputs of a notebook are left out: a preview of a file must not run its scripts.
 
@@ -9,12 +9,21 @@ use super::{ansi, highlight, markdown};
 /// The most cells of a preview.
 const MAX_CELLS: usize = 200;
 
-/// The HTML of the notebook `source`, or `None` if it is no notebook.
+/// The HTML of the first cells of the notebook `source`, or `None` if it is no notebook.
 pub(super) fn to_html(source: &str) -> Option<String> {
+    cells_to_html(source, MAX_CELLS)
+}
+
+/// The HTML of all cells of the notebook `source`, or `None` if it is no notebook.
+pub(super) fn whole_to_html(source: &str) -> Option<String> {
+    cells_to_html(source, usize::MAX)
+}
+
+fn cells_to_html(source: &str, max_cells: usize) -> Option<String> {
     let notebook: Value = serde_json::from_str(source).ok()?;
     let cells = notebook.get("cells")?.as_array()?;
     let mut html = String::new();
-    for cell in cells.iter().take(MAX_CELLS) {
+    for cell in cells.iter().take(max_cells) {
         let text = joined(cell.get("source"));
         match cell.get("cell_type").and_then(Value::as_str) {
             Some("markdown") => html.push_str(&markdown::to_html(&text)),
@@ -26,7 +35,13 @@ pub(super) fn to_html(source: &str) -> Option<String> {
                     .into_iter()
                     .flatten()
                 {
-                    push_block(&mut html, "output", &ansi::to_html(&text_of_output(output)));
+                    match picture(output) {
+                        Some(picture) => html.push_str(&picture),
+                        None => {
+                            let text = ansi::to_html(&text_of_output(output));
+                            push_block(&mut html, "output", &text);
+                        }
+                    }
                 }
             }
             _ => {}
@@ -41,6 +56,19 @@ fn push_block(html: &mut String, class: &str, body: &str) {
             "<pre class=\"{class}\" tabindex=\"0\"><code>{body}</code></pre>"
         ));
     }
+}
+
+/// A picture of an output. What is no base64 is no picture: it could end the attribute.
+fn picture(output: &Value) -> Option<String> {
+    let data = output.get("data")?;
+    ["image/png", "image/jpeg"].into_iter().find_map(|mime| {
+        let base64: String = joined(data.get(mime)).split_whitespace().collect();
+        let is_base64 = base64
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+        (is_base64 && !base64.is_empty())
+            .then(|| format!("<p><img alt=\"\" src=\"data:{mime};base64,{base64}\"></p>"))
+    })
 }
 
 fn text_of_output(output: &Value) -> String {

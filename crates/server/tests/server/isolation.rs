@@ -67,7 +67,9 @@ async fn what_belongs_to_another_user_does_not_exist() {
                     .replace("{cell}", "1")
                     .replace("{name}", "x")
                     .replace("{path}", "a.txt")
-                    .replace("{approval}", "a1");
+                    .replace("{approval}", "a1")
+                    .replace("{process}", "p1")
+                    .replace("{evaluation}", "e1");
                 assert!(!real.contains('{'), "{real}");
                 let unknown = real
                     .replace(&session, "s1")
@@ -113,7 +115,11 @@ async fn what_belongs_to_another_user_does_not_exist() {
 /// A body that the route takes.
 fn body_of(path: &str) -> Value {
     match path.rsplit('/').next().unwrap_or_default() {
-        "cells" | "compute" => json!({"code": "1"}),
+        "cells" | "compute" | "is_complete" => json!({"code": "1"}),
+        "complete" | "inspect" => json!({"code": "1", "pos": 1}),
+        "processes" => json!({"argv": ["true"]}),
+        "signal" => json!({"signal": 15}),
+        "move" => json!({"from": "a", "to": "b"}),
         "input" => json!({"call": "c1", "text": "x"}),
         "tool_result" => json!({"call": "c1", "result": 1}),
         "seed" => json!({"variables": {}}),
@@ -121,7 +127,7 @@ fn body_of(path: &str) -> Value {
         "messages" => json!({"text": "?"}),
         "a1" => json!({"decision": "accept"}),
         "events" | "undo" | "fork" | "reset" | "interrupt" | "verify" | "cancel" | "resume"
-        | "link" | "session" => json!({}),
+        | "link" | "session" | "share" | "live" => json!({}),
         _ if path.starts_with("/v1/sessions/") => json!({"title": "x"}),
         _ => json!({}),
     }

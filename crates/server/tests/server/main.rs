@@ -7,12 +7,18 @@
 )]
 
 mod accounts;
+mod backup;
 mod common;
 mod demo;
 mod e2b;
+mod evaluations;
 mod events;
+mod files;
 mod isolation;
+mod jupyter;
+mod processes;
 mod requests;
 mod runs;
 mod serving;
 mod sessions;
+mod shares;

@@ -2,8 +2,9 @@
 
 use crate::common::TestServer;
 use cellblock_agent::CancellationToken;
-use cellblock_server::{Authentication, ServerError, StoreError};
+use cellblock_server::{Authentication, ServerError, StoreError, Tls, Transport};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -147,4 +148,50 @@ async fn a_second_server_on_the_same_data_is_refused() {
         matches!(second, Err(ServerError::Store(StoreError::InUse { .. }))),
         "{second:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_speaks_tls_and_drops_what_does_not() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let directory = tempfile::tempdir().expect("a directory");
+    let (chain, key) = (
+        directory.path().join("chain.pem"),
+        directory.path().join("key.pem"),
+    );
+    std::fs::write(&chain, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    assert!(
+        Tls::from_files(&key, &chain).is_err(),
+        "the files are the wrong way round"
+    );
+    let tls = Tls::from_files(&chain, &key).expect("a certificate");
+    let server = TestServer::with(|options| options.transport = Transport::Tls(tls)).await;
+    let (address, stop, task) = serving(&server).await;
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert!(
+        !talk(address, request).await.contains("200"),
+        "plain HTTP is not answered"
+    );
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("connected");
+    let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config))
+        .connect("localhost".try_into().expect("a name"), stream)
+        .await
+        .expect("a handshake");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer).to_lowercase();
+    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    assert!(answer.contains("strict-transport-security"), "{answer}");
+    stop.cancel();
+    task.await.expect("stopped");
 }

@@ -7,7 +7,7 @@ import { copy } from "./cell_view.js";
 
 /** @typedef {import("./main.js").App} App */
 
-const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "audit"]);
+const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "live", "machine", "audit"]);
 
 /** @param {App} app @param {string} [section] */
 export async function page(app, section = "tokens") {
@@ -18,7 +18,7 @@ export async function page(app, section = "tokens") {
   const place = h("div", { class: "admin-place" });
   const links = h("nav", { class: "tabs", "aria-label": t("app.admin") }, sections.map((name) => h("a", { class: "tab", href: `/admin/${name}`, "aria-current": name === section ? "page" : undefined, "aria-selected": undefined }, t(`admin.${name}`))));
   replace(app.main, h("div", { class: "page-head" }, h("h1", null, t("app.admin"))), links, place);
-  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "account" ? account : tokens;
+  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "live" && isAdmin ? live : section === "machine" && isAdmin ? machine : section === "account" ? account : tokens;
   await show(place);
   return {};
 }
@@ -129,4 +129,26 @@ async function attempt(action) {
   } catch (error) {
     toast(error instanceof Error ? error.message : String(error), "error");
   }
+}
+
+/** The users with live sessions. What is in them is theirs. @param {HTMLElement} place */
+async function live(place) {
+  const { users: list } = await get("/v1/live");
+  const end = (/** @type {any} */ entry) => attempt(async () => {
+    const isSure = await ask({ title: t("admin.end_live"), text: t("admin.end_live_text", { name: entry.name }), confirm: t("admin.end_live"), cancel: t("app.cancel"), isDangerous: true });
+    if (!isSure) return;
+    await remove(`${path("v1", "users", entry.user)}/live`);
+    await live(place);
+  });
+  const rows = list.map((/** @type {any} */ entry) => h("tr", null, h("td", null, entry.name), h("td", { class: "number" }, number(entry.sessions)), h("td", { class: "number" }, size(entry.memory)), h("td", { class: "number" }, number(entry.runs)), h("td", null, button({ icon: "stop", label: t("admin.end_live"), kind: "quiet", onclick: () => void end(entry) }))));
+  replace(place, h("p", { class: "muted" }, t("admin.live_lead")), rows.length === 0 ? h("p", { class: "small muted" }, t("app.nothing_yet"))
+    : h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": t("admin.live") }, h("table", { class: "table" }, h("thead", null, h("tr", null, ["name", "live", "memory", "running"].map((key) => h("th", { scope: "col" }, t(`admin.${key}`))), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, t("admin.end_live"))))), h("tbody", null, rows))));
+}
+
+/** What the machine offers: walls, Python, packages. @param {HTMLElement} place */
+async function machine(place) {
+  const found = await get("/v1/machine");
+  const walls = found.walls.map((/** @type {any} */ wall) => h("li", { class: "row" }, h("span", { class: `badge ${wall.works ? "good" : "bad"}` }, t(wall.works ? "admin.works" : "admin.fails")), h("span", { class: "grow" }, wall.name, wall.version ? ` ${wall.version}` : "", wall.works ? null : h("div", { class: "small muted" }, `${wall.why}. ${wall.remedy ?? ""}`))));
+  replace(place, h("p", { class: "muted" }, `Cellblock ${found.version} · Python ${found.python}`), h("h2", { class: "section" }, t("admin.walls")), h("ul", { class: "plain-list" }, walls),
+    h("h2", { class: "section" }, t("admin.packages", { count: found.packages.length })), h("p", { class: "small" }, found.packages.length === 0 ? t("admin.no_packages") : found.packages.map((/** @type {any} */ entry) => `${entry.name} ${entry.version}`).join(", ")));
 }

@@ -1,8 +1,8 @@
 // The chat: questions to the agent over one session.
 
-import { h, icon, button, replace, stickToEnd } from "./dom.js";
+import { h, icon, button, replace, ask, toast, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
-import { get, post, put, path, fileAddress } from "./api.js";
+import { get, post, put, remove, path, fileAddress } from "./api.js";
 import { follow } from "./stream.js";
 import { RunView, replay } from "./run_view.js";
 import { runActions } from "./run_actions.js";
@@ -34,7 +34,8 @@ class ChatPage {
     this.heading = h("h1", { class: "ellipsis" }, "");
     this.sessionLink = h("a", { class: "button", hidden: true }, icon("cells"), h("span", { class: "hide-phone" }, t("chat.open_session")));
     this.forkButton = button({ icon: "fork", label: t("chat.fork"), onclick: () => void this.fork() });
-    this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.forkButton, this.sessionLink));
+    this.shareButton = button({ icon: "globe", label: t("share.share"), isIconOnly: true, kind: "quiet", onclick: () => void this.share() });
+    this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.shareButton, this.forkButton, this.sessionLink));
     this.messages = h("div", { class: "messages", "aria-live": "off" });
     this.welcome = this.welcomeView();
     this.chips = h("div", { class: "chips" });
@@ -197,6 +198,22 @@ class ChatPage {
       const copy = await post(`${path("v1", "chats", this.id ?? "")}/fork`);
       this.app.refresh();
       this.app.go(`/chats/${copy.id}`);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  /** Makes a link with which anyone reads this chat, or ends it. */
+  async share() {
+    const address = `${path("v1", "chats", this.id ?? "")}/share`;
+    try {
+      const { shared } = await get(path("v1", "chats", this.id ?? ""));
+      if (shared && (await ask({ title: t("share.end"), text: t("share.end_text"), confirm: t("share.end"), cancel: t("share.renew"), isDangerous: true }))) {
+        await remove(address);
+        return toast(t("share.ended"));
+      }
+      const { path: link } = await post(address);
+      await ask({ title: t("share.title"), text: t("share.text"), confirm: t("app.close"), cancel: t("app.cancel"), fields: [{ name: "link", label: t("share.link"), value: `${location.origin}${link}` }] });
     } catch (error) {
       complain(error);
     }

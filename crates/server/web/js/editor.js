@@ -7,7 +7,7 @@ import { show } from "./markup.js";
 const PAUSE_MS = 90;
 
 /**
- * @typedef {{ label: string, placeholder?: string, value?: string, onRun?: () => void, complete?: (prefix: string) => Promise<string[]> | string[], onPrevious?: () => string | undefined }} EditorOptions
+ * @typedef {{ label: string, placeholder?: string, value?: string, onRun?: () => void, complete?: (code: string, pos: number) => Promise<{ start: number, words: string[] }>, inspect?: (code: string, pos: number) => Promise<string>, onPrevious?: () => string | undefined }} EditorOptions
  */
 
 export class Editor {
@@ -21,11 +21,13 @@ export class Editor {
     this.shown = h("code");
     this.pre = h("pre", { class: "editor-shown code-text", "aria-hidden": "true" }, this.shown);
     this.list = h("ul", { class: "menu completions", role: "listbox", hidden: true });
-    this.element = h("div", { class: "editor" }, this.pre, this.area, this.list);
+    this.help = h("pre", { class: "explain", role: "status", tabindex: "0", hidden: true });
+    this.element = h("div", { class: "editor-box" }, h("div", { class: "editor" }, this.pre, this.area, this.list), this.help);
     this.text = "";
     this.timer = 0;
     this.canLeave = false;
-    /** @type {{ words: string[], at: number, prefix: string } | null} */
+    this.question = 0;
+    /** @type {{ words: string[], at: number, start: number } | null} `start`: where the word begins that is completed */
     this.completion = null;
     this.area.addEventListener("input", () => this.changed());
     this.area.addEventListener("keydown", (event) => this.key(event));
@@ -75,7 +77,11 @@ export class Editor {
     } else if (event.key === "Enter" && !event.isComposing) {
       event.preventDefault();
       this.insert(`\n${indentAfter(this.before())}`);
+    } else if (event.key === "F1" || (event.key === "i" && event.ctrlKey)) {
+      event.preventDefault();
+      void this.explain();
     } else if (event.key === "Escape") {
+      this.help.hidden = true;
       // After Escape, Tab leaves the editor: the keyboard must not be caught in it.
       this.canLeave = true;
     } else if (event.key === "Tab" && !this.canLeave && !event.altKey) {
@@ -125,12 +131,25 @@ export class Editor {
   }
 
   async offer() {
-    const prefix = /[\w.]*$/.exec(this.before())?.[0] ?? "";
-    if (!this.options.complete || prefix === "") return this.endCompletion();
-    const words = (await this.options.complete(prefix)).filter((word) => word !== prefix).slice(0, 12);
+    this.question += 1;
+    const mine = this.question;
+    const before = this.before();
+    if (!this.options.complete || !/[\w.'"/[(]$/.test(before)) return this.endCompletion();
+    const found = await this.options.complete(this.value, [...before].length);
+    // Something was typed meanwhile: the answer is to an old question.
+    if (mine !== this.question || before !== this.before()) return;
+    const start = [...before].slice(0, found.start).join("").length;
+    const words = found.words.filter((word) => word !== before.slice(start)).slice(0, 12);
     if (words.length === 0) return this.endCompletion();
-    this.completion = { words, at: 0, prefix };
+    this.completion = { words, at: 0, start };
     this.showCompletion();
+  }
+
+  /** Shows what stands at the cursor, until Escape. */
+  async explain() {
+    if (!this.options.inspect) return;
+    this.help.textContent = await this.options.inspect(this.value, [...this.before()].length);
+    this.help.hidden = this.help.textContent === "";
   }
 
   showCompletion() {
@@ -149,6 +168,7 @@ export class Editor {
   }
 
   endCompletion() {
+    this.question += 1;
     this.completion = null;
     this.list.hidden = true;
     this.area.removeAttribute("aria-activedescendant");
@@ -156,9 +176,9 @@ export class Editor {
 
   /** @param {string} word */
   accept(word) {
-    const prefix = this.completion?.prefix ?? "";
+    const start = this.completion?.start ?? this.area.selectionStart;
     this.endCompletion();
-    this.area.setSelectionRange(this.area.selectionStart - prefix.length, this.area.selectionStart);
+    this.area.setSelectionRange(start, this.area.selectionStart);
     this.insert(word);
     this.endCompletion();
   }

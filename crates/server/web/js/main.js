@@ -20,6 +20,7 @@ const PAGES = [
   [/^\/compare\/([^/]+)\/([^/]+)$/, () => import("./compare_page.js")],
   [/^\/runs$/, () => import("./runs_page.js")],
   [/^\/runs\/([^/]+)$/, () => import("./run_page.js")],
+  [/^\/evaluations(?:\/([^/]+))?$/, () => import("./evaluations_page.js")],
   [/^\/admin(?:\/([^/]+))?$/, () => import("./admin_page.js")],
 ];
 
@@ -38,6 +39,7 @@ async function start() {
   const login = () => import("./login.js");
   if (location.pathname === "/setup") return (await login()).setupPage(root, () => location.assign("/"));
   if (location.pathname === "/enter") return (await login()).enterPage(root);
+  if (location.pathname === "/shared") return (await import("./shared_page.js")).sharedPage(root);
   const [user, models] = await Promise.all([whoAmI(), modelNames()]);
   if (!user) return (await login()).loginPage(root, () => location.assign(returnAddress()));
   onLogout.run = () => location.assign("/login");

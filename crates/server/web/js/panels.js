@@ -1,8 +1,8 @@
 // The parts of a session beside its cells: variables, files, branches, limits and walls.
 
-import { h, icon, button, replace, toast } from "./dom.js";
+import { h, icon, button, replace, toast, ask } from "./dom.js";
 import { t, size, duration, moment, number } from "./texts.js";
-import { get, put, path, fileAddress } from "./api.js";
+import { get, post, put, remove, path, fileAddress } from "./api.js";
 import { render, show } from "./markup.js";
 import { tableView } from "./table.js";
 import { displayView, imageView } from "./display.js";
@@ -104,7 +104,8 @@ export class FilesPanel {
     this.caption = h("div", { class: "badge time", hidden: true });
     this.chooser = h("input", { type: "file", multiple: true, class: "visually-hidden", tabindex: "-1", "aria-hidden": "true", onchange: () => void this.upload([...(this.chooser.files ?? [])]) });
     this.upButton = button({ icon: "plus", label: t("files.upload"), onclick: () => this.chooser.click() });
-    this.element = h("div", { class: "panel" }, h("div", { class: "row spread" }, this.caption, this.upButton, this.chooser), this.list);
+    this.allLink = h("a", { class: "button quiet", href: `${path("v1", "sessions", session, "archive")}?as=zip`, download: "", hidden: true }, icon("download"), t("files.all"));
+    this.element = h("div", { class: "panel" }, h("div", { class: "row spread wrap" }, this.caption, this.upButton, this.allLink, this.chooser), this.list);
   }
 
   /** Shows the files as they were. @param {number} at @param {FileEntry[]} files */
@@ -128,11 +129,32 @@ export class FilesPanel {
 
   /** @param {FileEntry[]} files @param {number | null} at */
   fill(files, at) {
+    this.allLink.hidden = at !== null || files.length === 0;
     if (files.length === 0) return replace(this.list, h("p", { class: "small muted" }, t("files.none")));
     replace(this.list, h("ul", { class: "files" }, files.map((file) => h("li", null, icon("file"),
       at === null ? h("button", { class: "file-name", type: "button", "aria-label": t("files.preview", { name: file.path }), onclick: () => void preview(this.session, file) }, file.path) : h("span", { class: "file-name" }, file.path),
       h("span", { class: "small muted" }, size(file.bytes)),
-      at === null ? h("a", { class: "button quiet icon-only", href: fileAddress(this.session, file.path), download: file.path.split("/").at(-1), "aria-label": `${t("app.download")} ${file.path}`, title: t("app.download") }, icon("download")) : null))));
+      at === null ? h("a", { class: "button quiet icon-only", href: fileAddress(this.session, file.path), download: file.path.split("/").at(-1), "aria-label": `${t("app.download")} ${file.path}`, title: t("app.download") }, icon("download")) : null,
+      at === null ? button({ icon: "edit", label: t("files.rename", { name: file.path }), isIconOnly: true, kind: "quiet", onclick: () => void this.rename(file) }) : null,
+      at === null ? button({ icon: "trash", label: t("files.remove", { name: file.path }), isIconOnly: true, kind: "quiet", onclick: () => void this.remove(file) }) : null))));
+  }
+
+  /** @param {FileEntry} file */
+  async rename(file) {
+    const values = await ask({ title: t("app.rename"), confirm: t("app.save"), cancel: t("app.cancel"), fields: [{ name: "to", label: t("files.path"), value: file.path }] });
+    if (values && values.to !== file.path) await this.change(post(path("v1", "sessions", this.session, "move"), { from: file.path, to: values.to }));
+  }
+
+  /** @param {FileEntry} file */
+  async remove(file) {
+    const isSure = await ask({ title: t("files.remove", { name: file.path }), confirm: t("app.delete"), cancel: t("app.cancel"), isDangerous: true });
+    if (isSure) await this.change(remove(fileAddress(this.session, file.path)));
+  }
+
+  /** @param {Promise<any>} request */
+  async change(request) {
+    await request.catch((error) => toast(error instanceof Error ? error.message : String(error), "error"));
+    await this.load();
   }
 
   /** @param {File[]} files */
@@ -261,7 +283,7 @@ export class WallsPanel {
     const address = path("v1", "sessions", session);
     const { control, report } = verifyControl(address, "plain");
     this.facts = h("div");
-    this.element = h("div", { class: "panel" }, this.facts, h("h2", { class: "group" }, t("session.export")), h("div", { class: "row wrap" }, ...exportLinks(address, [["ipynb", "Notebook"], ["py", "Python"]], "plain"), control), report);
+    this.element = h("div", { class: "panel" }, this.facts, h("h2", { class: "group" }, t("session.export")), h("div", { class: "row wrap" }, ...exportLinks(address, [["ipynb", "Notebook"], ["py", "Python"], ["html", "HTML"]], "plain"), control), report);
   }
 
   /** @param {any} session @param {any} result the newest result @param {any} checkpoint @param {any[]} cells */

@@ -1,12 +1,30 @@
-// The plan of a run as a tree.
+// The plan of a run as a tree, with the versions that it has had.
 
 import { h, icon } from "./dom.js";
 import { t } from "./texts.js";
 import { show } from "./markup.js";
 
-/** @param {string} markdown @param {number} version */
-export function planView(markdown, version) {
-  const body = h("div", { class: "prose small" });
-  void show(body, { kind: "markdown", text: markdown });
-  return h("details", { class: "plan card", open: true }, h("summary", { class: "row" }, icon("list"), h("strong", null, t("chat.plan")), h("span", { class: "badge" }, t("chat.plan_version", { version }))), body);
+export class PlanView {
+  constructor() {
+    /** @type {Map<number, string>} the plan by version */
+    this.versions = new Map();
+    this.body = h("div", { class: "prose small" });
+    this.choice = h("select", { class: "plan-version", "aria-label": t("chat.plan_versions"), hidden: true, onchange: () => this.show(Number(this.choice.value)) });
+    this.element = h("details", { class: "plan card", open: true, hidden: true }, h("summary", { class: "row" }, icon("list"), h("strong", null, t("chat.plan"))), this.choice, this.body);
+  }
+
+  /** @param {string} markdown @param {number} version */
+  add(markdown, version) {
+    this.versions.set(version, markdown);
+    this.element.hidden = false;
+    this.choice.hidden = this.versions.size < 2;
+    this.choice.replaceChildren(...[...this.versions.keys()].map((number) => h("option", { value: String(number) }, t("chat.plan_version", { version: number }))));
+    this.choice.value = String(version);
+    this.show(version);
+  }
+
+  /** @param {number} version */
+  show(version) {
+    void show(this.body, { kind: "markdown", text: this.versions.get(version) ?? "" }, { keepOld: true });
+  }
 }

@@ -9,7 +9,7 @@ export function runActions(run) {
   const address = path("v1", "runs", run.id);
   const { control, report } = verifyControl(address, "quiet");
   return h("div", { class: "run-actions" },
-    h("div", { class: "row wrap" }, run.session ? control : null, ...exportLinks(address, [["md", "Markdown"], ["ipynb", "Notebook"], ["py", "Python"]], "quiet"), h("a", { class: "button quiet", href: `/runs/${run.id}` }, icon("pulse"), t("runs.timeline"))), report);
+    h("div", { class: "row wrap" }, run.session ? control : null, ...exportLinks(address, [["md", "Markdown"], ["ipynb", "Notebook"], ["py", "Python"], ["html", "HTML"]], "quiet"), h("a", { class: "button quiet", href: `/runs/${run.id}` }, icon("pulse"), t("runs.timeline"))), report);
 }
 
 /**

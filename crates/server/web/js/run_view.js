@@ -8,7 +8,7 @@ import { OutputView } from "./output.js";
 import { displayView } from "./display.js";
 import { path, fileAddress } from "./api.js";
 import { approvalCard, decidedCard } from "./approval.js";
-import { planView } from "./plan.js";
+import { PlanView } from "./plan.js";
 
 /** The most characters of a tool's answer in the page. */
 const MAX_TOOL_TEXT = 4_000;
@@ -22,11 +22,11 @@ export class RunView {
     this.steps = h("div", { class: "steps" });
     this.activity = h("div", { class: "activity", role: "status" });
     this.answer = h("div", { class: "answer prose", hidden: true });
-    this.plan = h("div", { class: "plan-place" });
+    this.plan = new PlanView();
     this.foot = h("div", { class: "cost small muted" });
     this.summary = h("summary", null, h("span", null, ""));
     this.details = h("details", { class: "work-details", open: true, hidden: true }, this.summary, this.steps);
-    this.element = h("div", { class: "run" }, this.plan, this.details, this.activity, this.answer, this.foot);
+    this.element = h("div", { class: "run" }, h("div", { class: "plan-place" }, this.plan.element), this.details, this.activity, this.answer, this.foot);
     /** @type {{ element: HTMLElement, thought: HTMLElement, text: string, code: HTMLElement | null, codeText: string, reasoning: HTMLElement | null, reasoningText: string } | null} */
     this.step = null;
     /** @type {{ body: HTMLElement, output: OutputView | null } | null} */
@@ -260,7 +260,7 @@ export class RunView {
 
   /** @param {{ markdown: string, version: number }} event */
   showPlan(event) {
-    replace(this.plan, planView(event.markdown, event.version));
+    this.plan.add(event.markdown, event.version);
   }
 
   /** @param {string} text */

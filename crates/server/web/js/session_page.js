@@ -10,6 +10,7 @@ import { Editor } from "./editor.js";
 import { TimeRibbon } from "./time_ribbon.js";
 import { tabs, VariablesPanel, FilesPanel, BranchesPanel, WallsPanel } from "./panels.js";
 import { ScratchCell } from "./scratch.js";
+import { TerminalPanel } from "./terminal.js";
 import { acceptFiles, complain } from "./dropped_files.js";
 
 /** @typedef {import("./main.js").App} App */
@@ -50,6 +51,7 @@ class SessionPage {
     this.files = new FilesPanel(id);
     this.branches = new BranchesPanel(id);
     this.walls = new WallsPanel(id);
+    this.terminal = new TerminalPanel(id);
     this.ribbon = new TimeRibbon({ onLook: (cell) => this.look(cell), onGoBack: (cell, count) => void this.goBack(cell, count), onFork: (cell) => void this.fork(cell) });
 
     this.heading = h("h1", { class: "ellipsis" }, this.about.title || t("session.untitled"));
@@ -66,7 +68,7 @@ class SessionPage {
     this.notice = h("div", { class: "notice", role: "status", hidden: true });
     this.editor = new Editor({
       label: t("session.code"), placeholder: t("session.placeholder"), onRun: () => void this.run(),
-      complete: (prefix) => this.complete(prefix), onPrevious: () => this.model.list.at(-1)?.code,
+      complete: (code, pos) => this.complete(code, pos), inspect: (code, pos) => this.inspect(code, pos), onPrevious: () => this.model.list.at(-1)?.code,
     });
     this.runButton = button({ icon: "play", label: t("session.run"), kind: "primary", onclick: () => void this.run() });
     this.scratchButton = button({ icon: "fork", label: t("session.scratch"), kind: "quiet", onclick: () => void this.scratch(), attributes: { title: t("session.scratch_hint") } });
@@ -79,6 +81,7 @@ class SessionPage {
       { id: "variables", label: t("vars.title"), element: this.variables.element },
       { id: "files", label: t("files.title"), element: this.files.element },
       { id: "branches", label: t("branches.title"), element: this.branches.element },
+      { id: "terminal", label: t("terminal.title"), element: this.terminal.element },
       { id: "walls", label: t("walls.title"), element: this.walls.element },
     ], t("session.panel")));
     this.app.main.className = "session-page";
@@ -156,6 +159,7 @@ class SessionPage {
 
   leave() {
     this.stream?.close();
+    this.terminal.leave();
     clearTimeout(this.refreshTimer);
   }
 
@@ -292,9 +296,31 @@ class SessionPage {
     this.editor.focus();
   }
 
-  /** @param {string} prefix */
-  complete(prefix) {
-    return [...this.model.names, ...KEYWORDS].filter((word) => word.startsWith(prefix));
+  /**
+   * What can stand at the cursor. A session that is busy cannot be asked: then the names of its last result are offered.
+   * @param {string} code @param {number} pos in code points
+   * @returns {Promise<{ start: number, words: string[] }>}
+   */
+  async complete(code, pos) {
+    try {
+      const { matches } = await post(`${this.address}/complete`, { code, pos });
+      const start = matches[0]?.start ?? pos;
+      return { start, words: matches.filter((/** @type {any} */ match) => match.start === start).map((/** @type {any} */ match) => match.text) };
+    } catch {
+      const before = [...code].slice(0, pos).join("");
+      const prefix = /\w*$/.exec(before)?.[0] ?? "";
+      return { start: pos - prefix.length, words: [...this.model.names, ...KEYWORDS].filter((word) => word.startsWith(prefix)) };
+    }
+  }
+
+  /** What stands at the cursor, as text. @param {string} code @param {number} pos in code points @returns {Promise<string>} */
+  async inspect(code, pos) {
+    try {
+      const help = await post(`${this.address}/inspect`, { code, pos });
+      return help.found ? String(help.mime["text/plain"] ?? "") : t("editor.unknown");
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
   }
 
   togglePanel() {

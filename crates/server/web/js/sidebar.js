@@ -18,6 +18,7 @@ export class Sidebar {
       this.hasChats ? this.link("/", "chat", t("app.new_chat")) : null,
       this.link("/sessions", "cells", t("app.sessions")),
       this.hasChats ? this.link("/runs", "runs", t("app.runs")) : null,
+      this.hasChats ? this.link("/evaluations", "list", t("evals.title")) : null,
       this.link("/admin", app.user.role === "admin" ? "people" : "key", t(app.user.role === "admin" ? "app.admin" : "admin.tokens")),
     ];
     this.search = h("input", { class: "input", type: "search", placeholder: t("app.search"), "aria-label": t("app.search"), oninput: () => this.searchSoon() });

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .wire import Frame
 
 
+# The tool that ends a run with a value; it takes any object.
+_FINAL_ANSWER = "final_answer"
+
+
 class ToolError(Exception):
     """A tool of the host failed; the message says why."""
 
@@ -55,6 +59,21 @@ class ToolResponse:
 
 class Tools:
     """The namespace `tools`: every tool that the host offers, as an attribute."""
+
+    def search(self, words: str) -> str:
+        """The tools whose name or description has one of these words, the best match first, with their whole descriptions."""
+        wanted = [word for word in str(words).lower().replace("_", " ").split() if word]
+        scored = []
+        for name, function in sorted(self._functions().items()):
+            title, text = name.lower().replace("_", " "), (function.__doc__ or "").lower()
+            score = sum([3 * (word in title) + (word in text) for word in wanted])
+            if score or not wanted:
+                scored.append((-score, name, function))
+        found = [_described(name, function) for _, name, function in sorted(scored, key=_order)[:_MAX_FOUND]]
+        return "\n\n".join(found) or f"no tool has the words {words!r}; there are: {', '.join(sorted(self._functions())) or 'none'}"
+
+    def _functions(self) -> dict[str, Any]:
+        return dict(vars(self))
 
     def __repr__(self) -> str:
         return f"<tools: {', '.join(sorted(vars(self))) or 'none'}>"
@@ -96,6 +115,8 @@ class Bridge:
         for name, function in functions.items():
             if name not in BUILTINS and name not in ("tools", "ToolError", "display"):
                 self._scope[name] = function
+        # `help(tools)` shows the text of the class.
+        Tools.__doc__ = _documentation(functions)
 
     def _function(self, name: str, specification: dict[str, Any]) -> Callable[..., Any]:
         tool: str = specification["name"]
@@ -142,8 +163,9 @@ class Bridge:
             if key in arguments:
                 raise TypeError(f"{name}() got multiple values for argument {key!r}")
             arguments[key] = value
+        plain = _answer_of if tool == _FINAL_ANSWER else wire.plain
         arguments = {
-            key: wire.plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not signatures.NOT_GIVEN
+            key: plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not signatures.NOT_GIVEN
         }
         self._streams.flush()
         return {"t": "tool_call", "name": tool, "arguments": arguments}
@@ -160,6 +182,57 @@ class Bridge:
             for part in content
         ]
         return parts[0] if len(parts) == 1 else parts
+
+
+# The most tools that one search returns.
+_MAX_FOUND = 8
+
+
+def _order(found: tuple[int, str, Any]) -> tuple[int, str]:
+    return found[:2]
+
+
+def _described(name: str, function: Any) -> str:
+    """One tool with its signature and its documentation."""
+    text = (function.__doc__ or "").strip().replace("\n", "\n    ")
+    return f"{name}{function.__signature__}\n    {text}"
+
+
+def _documentation(functions: dict[str, Any]) -> str:
+    """The text of `help(tools)`: every tool with its signature and the first line of its documentation."""
+    lines = ["The tools that the host offers. help(tools.NAME) says more about one, tools.search('words') finds some.", ""]
+    for name, function in sorted(functions.items()):
+        first = (function.__doc__ or "").strip().split("\n")[0]
+        lines.append(f"{name}{function.__signature__}: {first}")
+    return "\n".join(lines)
+
+
+def _answer_of(value: Any, what: str) -> Any:
+    """The value of `final_answer`: plain data, or the text of an object that JSON cannot say. Such an object is kept as a file too."""
+    try:
+        return wire.plain(value, what)
+    except TypeError:
+        pass
+    path = _keep(value)
+    text = str(value)
+    return f"{text}\n(in the file {path})" if path else text
+
+
+def _keep(value: Any) -> str | None:
+    """Write an object into the workspace: a table as CSV, a picture as PNG, bytes as they are. The name of the file, if there is one."""
+    if isinstance(value, (bytes, bytearray)):
+        with open("final_answer.bin", "wb") as file:
+            file.write(value)
+        return "final_answer.bin"
+    for method, path in (("to_csv", "final_answer.csv"), ("savefig", "final_answer.png"), ("save", "final_answer.png")):
+        write = getattr(value, method, None)
+        if callable(write):
+            try:
+                write(path)
+            except Exception:
+                continue
+            return path
+    return None
 
 
 def python_name(name: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .cursor import OpenString, Token
+    from .ipython import Notebook
 
 # The host takes no more.
 MAX_MATCHES = 1000
@@ -299,3 +300,12 @@ def _ordered(names: Iterable[str], prefix: str) -> list[str]:
     """Those that begin with the prefix: public ones first; names with an underscore only where one was typed."""
     fitting = [name for name in names if name.startswith(prefix) and (prefix[:1] == "_" or name[:1] != "_")]
     return sorted(fitting, key=lambda name: (name[:2] == "__", name[:1] == "_", name))
+
+
+def magics(notebook: Notebook, code: str, place: int) -> list[dict[str, Any]]:
+    """The magics of IPython that can stand at the cursor; none where the word there begins with no percent sign."""
+    word = code[:place].rpartition("\n")[2].lstrip()
+    if word[:1] != "%" or not word.lstrip("%").isidentifier() and word.strip("%"):
+        return []
+    start = place - len(word)
+    return [{"text": name, "start": start, "end": place, "type": "magic"} for name in notebook.magics(word)]

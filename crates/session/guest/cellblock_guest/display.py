@@ -38,6 +38,7 @@ class Display:
         self._emit = emit
         self.budget = values.Budget()
         self.is_silent = False
+        self.has_ipython = False  # IPython's own functions then show things here
         self.function = self._function()
         plotting.connect(self.show)
         hooks.after_import("IPython.core.display_functions", self._replace_ipython)
@@ -99,7 +100,7 @@ class Display:
 
     def value(self, value: Any) -> dict[str, Any]:
         """The value of a cell. A figure is shown as the value, and not once more as an open figure."""
-        if type(value) in values.PLAIN_KINDS:
+        if type(value) in values.PLAIN_KINDS and values.formatter is None:
             return values.result(value, self.budget)
         if values.shows_itself(value):
             try:
@@ -114,7 +115,7 @@ class Display:
     def _replace_ipython(self) -> None:
         """`from IPython.display import display` gives ours: theirs, without a notebook around it, only prints."""
         for name in ("IPython.core.display_functions", "IPython.display"):
-            if name in modules:
+            if name in modules and not self.has_ipython:
                 vars(modules[name]).update(display=self.function, clear_output=self.clear, update_display=self.update_function)
 
     def end_cell(self) -> None:

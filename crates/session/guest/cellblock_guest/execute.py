@@ -9,7 +9,7 @@ from resource import RLIMIT_DATA, RUSAGE_CHILDREN, RUSAGE_SELF, getrlimit, getru
 from time import process_time
 
 from . import BUILTINS as __builtins__
-from . import errors, loops
+from . import errors, loops, native, recursion
 from .interrupts import Interrupts
 from .libraries import modules
 from .programs import VALUE, Compiler
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .display import Display
+    from .ipython import Notebook
     from .streams import Streams
     from .wire import Frame
 
 _COROUTINE = 0x80
 _WORTH_A_RESET = 16 << 20
-_MIN_RECURSION = 500  # what our own code needs, with room to spare
 
 
 class Interpreter:
@@ -47,7 +47,9 @@ class Interpreter:
         self._profile: Any = None
         self._peak = 0
         self._floor = 0
+        self._keeps_value = False  # whether `_` is the value of an earlier cell
         self.forked = False  # set in a process that user code forked from this one
+        self.notebook: Notebook | None = None
         self.namespace: dict[str, Any] = self._module.__dict__
         self.variables = Variables(self.namespace)
         self.clear()
@@ -57,8 +59,18 @@ class Interpreter:
         self._workspace = workspace
         self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
 
-    def run(self, number: int, source: str, script: Frame | None = None) -> Frame:
-        """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame."""
+    def use_ipython(self) -> None:
+        """Let cells be those of a notebook, where IPython is installed."""
+        from . import ipython
+
+        self.notebook = ipython.make(self._module, self._display)
+        self.clear()
+
+    def run(self, number: int, source: str, script: Frame | None = None, keep_value: bool = False, count: int | None = None) -> Frame:
+        """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame.
+
+        With `keep_value` the value is `_` from then on. `count` is the number of the cell in a notebook, which has one of its own.
+        """
         started = _cpu_time()
         self._reset_peak()
         done = outcome(number)
@@ -69,12 +81,19 @@ class Interpreter:
                 self._interrupts.allow(number)
                 filename = f"<cell {number}>" if script is None else self._begin_script(script)
                 self._sources.add(filename, source)
-                code = self._compiler.compile(source, filename)
-                touched = _can_touch_names(code)
+                code = self._compile(source, filename, number, count)
+                touched = self.notebook is not None or _can_touch_names(code)
                 value = self._evaluate(code)
                 if value is not None and not self._display.is_silent:
                     done["value"] = self._display.value(value)
+                    if keep_value:
+                        self._keep(value)
+                        touched = True
+                    if self.notebook is not None and number > 0:
+                        self.notebook.keep_value(value)
                     del value
+                if self.notebook is not None and number > 0:
+                    self.notebook.end_cell()
             except BaseException as error:
                 if self.forked:
                     self._leave(error)
@@ -86,6 +105,8 @@ class Interpreter:
         except BaseException as error:  # an interrupt, or a signal handler of the user's, while the result was being made
             _fail(done, errors.brief(error))
         self._interrupts.allowed = False
+        if self.notebook is not None:
+            self.notebook.leave_cell()
         if self.forked:
             self._leave(None)
         if touched:
@@ -97,6 +118,12 @@ class Interpreter:
         done["cpu_ms"] = round((_cpu_time() - started) * 1000, 3)
         done["peak_bytes"] = self._peak = getrusage(RUSAGE_SELF).ru_maxrss * 1024
         return done
+
+    def _compile(self, source: str, filename: str, number: int, count: int | None) -> CodeType:
+        if self.notebook is not None and number > 0:
+            is_kept = not self._display.is_silent
+            source = self.notebook.translate(source, (number if count is None else count) if is_kept else None)
+        return self._compiler.compile(source, filename)
 
     def _reset_peak(self) -> None:
         """The kernel keeps the peak of the whole life. A cell after a large one shall not be blamed for it."""
@@ -113,7 +140,13 @@ class Interpreter:
         """Forget all variables."""
         self._compiler = Compiler()
         self.namespace.clear()
+        if self._keeps_value:
+            self._keeps_value = False
+            vars(builtins).pop("_", None)
         self._mend()
+        if self.notebook is not None:
+            self.notebook.begin_namespace()
+            self.variables.hidden = self.notebook.hidden
         self.variables.forget_changes()
 
     def rehearse(self) -> Frame:
@@ -125,6 +158,11 @@ class Interpreter:
     def forget(self, filename: str) -> None:
         """Drop the source of a cell that was none."""
         self._sources.remove(filename)
+
+    def _keep(self, value: Any) -> None:
+        # Where Python's own prompt puts it: a variable `_` of the user's comes first.
+        vars(builtins)["_"] = value
+        self._keeps_value = True
 
     def _begin_script(self, script: Frame) -> str:
         """Let the code find itself as Python runs a script. The answer is the name of its file."""
@@ -151,6 +189,7 @@ class Interpreter:
         modules["__main__"] = self._module
 
     def _evaluate(self, code: CodeType) -> Any:
+        recursion.exclude_own_frames()
         try:
             if self._trace is not None or self._profile is not None:
                 sys.settrace(self._trace)
@@ -165,8 +204,7 @@ class Interpreter:
             if self._trace is not None or self._profile is not None:
                 sys.setprofile(None)
                 sys.settrace(None)
-            if sys.getrecursionlimit() < _MIN_RECURSION:
-                sys.setrecursionlimit(_MIN_RECURSION)
+            recursion.mend()
 
     def _explain(self, error: BaseException) -> dict[str, Any]:
         try:
@@ -189,7 +227,9 @@ class Interpreter:
 
 
 def _take_reserve() -> None:
-    """A cell may keep what it filled the memory with. The soft limit goes, so that the next cell can run and clear it away."""
+    """A cell may keep what it filled the memory with. The soft limit goes up, so that the next cell can run and clear it away."""
+    if native.take_memory_reserve():
+        return
     try:
         _, hard = getrlimit(RLIMIT_DATA)
         setrlimit(RLIMIT_DATA, (hard, hard))

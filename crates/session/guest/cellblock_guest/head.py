@@ -8,7 +8,22 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, places, plotting, seeds, surroundings
+from . import (
+    checkpoints,
+    comms,
+    denials,
+    entropy,
+    errors,
+    forks,
+    hooks,
+    inspection,
+    outputs,
+    pairs,
+    places,
+    plotting,
+    seeds,
+    surroundings,
+)
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -93,6 +108,10 @@ class Head:
         close(near)
         close(far)
 
+    def use_ipython(self) -> None:
+        """Make the sessions of this zygote notebooks, where IPython is installed."""
+        self._interpreter.use_ipython()
+
     def get_ready(self) -> None:
         """In the process that will live, ahead of time."""
         self.resume(-1)
@@ -154,7 +173,7 @@ class Head:
             self._display.is_silent = False
 
     def _run_cell(self, request: Frame) -> Frame:
-        cell = request["cell"], request["code"], request.get("script")
+        cell = request["cell"], request["code"], request.get("script"), bool(request.get("keep_value")), request.get("count")
         if request.get("watched"):
             with Watcher(self.channel, self._answer_meanwhile):
                 return self._interpreter.run(*cell)
@@ -264,7 +283,11 @@ class Head:
     def _complete(self, request: Frame) -> Frame:
         from . import completion
 
-        return completion.complete(self._interpreter.namespace, request["code"], request["pos"])
+        code, place = request["code"], request["pos"]
+        notebook = self._interpreter.notebook
+        if notebook is not None and (magics := completion.magics(notebook, code, place)):
+            return {"matches": magics}
+        return completion.complete(self._interpreter.namespace, code, place)
 
     def _inspect_at(self, request: Frame) -> Frame:
         from . import pointed
@@ -274,7 +297,11 @@ class Head:
     def _is_complete(self, request: Frame) -> Frame:
         from . import completeness
 
-        return completeness.judge(request["code"])
+        notebook = self._interpreter.notebook
+        if notebook is None:
+            return completeness.judge(request["code"])
+        status, indent = notebook.is_complete(request["code"])
+        return {"status": status, "indent": " " * (indent or 0)}
 
     def _evaluate(self, request: Frame) -> Frame:
         return self._compute.answer(request["code"], request.get("seconds", 2.0), request.get("memory", 256 << 20))

@@ -63,7 +63,7 @@ def hint(error: BaseException, workspace: str) -> str | None:
 def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, MemoryError):
         return (
-            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit."
+            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
         )
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
@@ -85,10 +85,11 @@ def _of_os_error(error: OSError, workspace: str) -> str | None:
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
         return no_network() + "."
     if number in (ENOSPC, EDQUOT, EFBIG):
-        return "the session's disk limit was reached: delete files, write less, or raise the limit."
+        return "the session's disk limit was reached: delete files, write less, or raise the limit `disk`."
     if number in (EMFILE, ENFILE):
         return (
-            f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`."
+            f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`,"
+            " or raise the limit `open_files`."
         )
     if number == EAGAIN and path is None and "temporarily unavailable" in str(error) and _while_forking(error):
         return _processes()
@@ -124,7 +125,7 @@ def _while_forking(error: BaseException) -> bool:
 
 
 def _processes() -> str:
-    return "the session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit."
+    return "the session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit `processes`."
 
 
 def _limit(name: str) -> str:

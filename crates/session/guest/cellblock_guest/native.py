@@ -18,8 +18,11 @@ _NOT_INTERRUPTED = (
     "rename renameat renameat2 unlink unlinkat rmdir link linkat remove truncate truncate64"
     " chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat futimens futimesat lutimes"
     " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
-    " kill tgkill sigqueue setpriority prlimit prlimit64 sched_setaffinity sched_setparam sched_setscheduler"
+    " kill tgkill sigqueue setpriority prlimit prlimit64 setrlimit setrlimit64 sched_setaffinity sched_setparam sched_setscheduler"
 ).split()
+
+# Functions of libc that map memory: where the limit refuses what is only reserved, the native library makes room.
+_MAPPING = "mmap mmap64 mprotect mremap".split()
 
 _library: ctypes.PyDLL | None = None
 _fork: ctypes.c_void_p | None = None
@@ -144,6 +147,14 @@ def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:
     return pid, told.value
 
 
+def take_memory_reserve() -> bool:
+    """Let this process use what is set aside for the interpreter beyond the memory limit. False where there is no native library."""
+    if _library is None:
+        return False
+    _library.cellblock_take_memory_reserve()
+    return True
+
+
 def forbid_changes() -> None:
     """Give up, for good, every way to change the file system. Where the kernel cannot do that, nothing happens."""
     assert _library is not None
@@ -164,9 +175,9 @@ def _tell_of_restartable_sequences(libc: ctypes.CDLL) -> None:
 
 
 def _restart_interrupted_calls(libc: ctypes.CDLL) -> None:
-    """Have calls that a signal interrupts made again."""
+    """Have calls made again that a signal interrupts, and those that map memory where there is room after all."""
     assert _library is not None
-    functions = [getattr(libc, name, None) for name in _NOT_INTERRUPTED]
+    functions = [getattr(libc, name, None) for name in _NOT_INTERRUPTED + _MAPPING]
     addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions if function is not None]
     _library.cellblock_restart_calls((ctypes.c_size_t * len(addresses))(*addresses), len(addresses))
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import BUILTINS as __builtins__
+from . import recursion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def arrange(flush: Callable[[], None]) -> None:
     sys.argv = [""]
     sys.path.insert(0, "")  # modules in the working directory, wherever that is at the time
     _add_site_builtins()
+    recursion.install()
     _flush_before_exit(flush)
 
 

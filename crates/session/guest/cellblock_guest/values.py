@@ -8,6 +8,7 @@ from .libraries import is_a
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeAlias
 
     Mime: TypeAlias = dict[str, Any]  # text, base64 for binary types, the structure itself for JSON types
@@ -28,6 +29,8 @@ _METHODS = (
     ("_repr_javascript_", "application/javascript"),
     ("_repr_pdf_", "application/pdf"),
 )
+# What gives values their forms in place of the methods here: IPython's formatters, in sessions that have them.
+formatter: Callable[[Any], Mime | None] | None = None
 # Kinds that have no other form than their repr.
 PLAIN_KINDS = frozenset((int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, range, type, type(None)))
 
@@ -52,15 +55,19 @@ class Budget:
 def result(value: Any, budget: Budget) -> dict[str, Any]:
     """The `value` of a cell."""
     text = reprs.full(value)
-    if type(value) in PLAIN_KINDS:
+    if formatter is None and type(value) in PLAIN_KINDS:
         return {"repr": text}
     return {"repr": text, "mime": budget.admit(bundle(value, text))}
 
 
 def bundle(value: Any, text: str | None = None) -> Mime:
     """All forms of a value that it offers without failing; `text/plain` is always among them."""
+    forms = formatter(value) if formatter is not None else None
     if is_a(value, "matplotlib.figure", "Figure"):
-        return plotting.bundle(value)
+        # A format that the code chose (`%config InlineBackend.figure_format`), or ours.
+        return forms if forms is not None and len(forms) > 1 else plotting.bundle(value)
+    if forms is not None:
+        return forms
     mime: Mime = {"text/plain": reprs.full(value) if text is None else text}
     if type(value) in PLAIN_KINDS or isinstance(value, type):
         return mime

@@ -30,6 +30,7 @@ class Variables:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._seen: dict[str, Any] = {}
+        self.hidden: dict[str, Any] = {}  # names that are not the code's own, such as IPython's `In`
 
     def changes(self) -> Changes:
         """What was added, changed and removed since the last look; nothing at all where nothing was."""
@@ -41,7 +42,8 @@ class Variables:
 
     def forget_changes(self) -> None:
         """Take the namespace as it is now for the last look: after seeding and clearing."""
-        self._seen = {}
+        # A value that is known as itself is never compared.
+        self._seen = dict(self.hidden)
         self.changes()
 
     def listing(self) -> list[dict[str, Any]]:
@@ -50,7 +52,11 @@ class Variables:
         return _listed(entries, len(public))
 
     def public(self) -> list[tuple[str, Any]]:
-        return [(name, value) for name, value in list(self._namespace.items()) if type(name) is str and name[:1] != "_"]
+        items = list(self._namespace.items())
+        public = [(name, value) for name, value in items if type(name) is str and name[:1] != "_"]
+        if not self.hidden:
+            return public
+        return [(name, value) for name, value in public if self.hidden.get(name, _MISSING) is not value]
 
     def _compare(self) -> Changes:
         seen = self._seen

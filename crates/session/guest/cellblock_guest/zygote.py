@@ -34,7 +34,7 @@ _STANDARD = (
 _FULL = ["numpy", "pandas", "matplotlib.pyplot"]
 
 
-def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
+def main(control: int, library: int, preload: str, walls: int, shell: str) -> NoReturn:
     """Serves the host until it goes away. Never returns: a session's head goes on in `Head.live`."""
     native.load(library)
     os.close(library)
@@ -42,6 +42,8 @@ def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
     loaded = _import_all(preload)
     os.environ.pop("CELLBLOCK_FONT_CACHE", None)
     prepared = head.Head()
+    if shell == "ipython":
+        prepared.use_ipython()
     prepared.warm_up()
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()

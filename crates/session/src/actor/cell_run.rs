@@ -186,6 +186,8 @@ impl CellRun {
             script: self.cell.script.clone(),
             env: self.cell.env.clone(),
             silent: self.cell.silent,
+            keep_value: self.cell.keep_value,
+            count: self.cell.count,
             watched: actor.options.strategy == Strategy::Thread,
         });
         self.outgoing.extend(actor.shared.packages.message());

@@ -130,7 +130,7 @@ impl LimitHit {
             LimitHit::Memory { limit } => plain(
                 "MemoryLimit",
                 &format!(
-                    "the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit",
+                    "the session needed more than its {} of memory and was ended; work on less at a time, or raise the limit `memory`",
                     size(*limit)
                 ),
             ),
@@ -141,7 +141,7 @@ impl LimitHit {
             LimitHit::Disk { limit } => plain(
                 "DiskLimit",
                 &format!(
-                    "the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit",
+                    "the session wrote more than its {} to the workspace and was ended; delete what is not needed, or raise the limit `disk`",
                     size(*limit)
                 ),
             ),

@@ -62,6 +62,11 @@ impl BorrowedDirectories {
     ) -> io::Result<BorrowedDirectory> {
         let mut open = self.lock();
         let note = match open.get(path) {
+            Some(open) if open.note.borrower != borrower => {
+                return Err(io::Error::other(
+                    "another session works in this directory, and on its file system only one user can: use a directory of another file system, such as a volume",
+                ));
+            }
             Some(open) => open.note.clone(),
             None => {
                 let found = directory.own_stat()?;

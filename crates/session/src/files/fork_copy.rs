@@ -223,7 +223,8 @@ impl Copies<'_> {
                 self.to.make_link(path, &entry.read_link()?)?;
                 self.give(path, &seen)
             }
-            Kind::Directory => Ok(()),
+            // The other end of a pipe or a socket is not the fork's.
+            Kind::Directory | Kind::Pipe | Kind::SocketOrDevice => Ok(()),
             Kind::File => {
                 let source = match entry.read() {
                     // Closed to us.

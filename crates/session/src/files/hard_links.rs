@@ -1,10 +1,52 @@
-//! Hard links between files that cells made: a name that was removed, or that leads to another file, is a name of the same file again.
+//! Hard links: a name that was removed, or that leads to another file, is a name of the same file again.
 
 use crate::files::history::{Content, FileHistory};
+use crate::files::seen::{Kind, Seen, Stamp};
 use cellblock_sandbox::{Entry, Identity, Links};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Files from before the session that had several names, by what was put back of them.
+#[derive(Default)]
+pub(crate) struct OriginalNames {
+    put_back: HashMap<Stamp, PathBuf>,
+}
+
+impl OriginalNames {
+    /// Makes `path` a name of the file that it was a name of, or of the file that took its place. False where the file had one name only, or
+    /// no other name leads to it now.
+    pub(crate) fn link_again(&self, history: &FileHistory, path: &Path, seen: &Seen) -> bool {
+        if seen.kind != Kind::File || seen.has_one_name() || history.is_in_place(path, seen) {
+            return false;
+        }
+        let directory = history.workspace.directory();
+        let others = history.originals.other_names(path, seen);
+        let in_place = others.filter(|other| history.is_in_place(other, seen));
+        let mut others = self.put_back.get(&seen.stamp()).into_iter().chain(in_place);
+        others.any(|other| {
+            let linked = directory
+                .find(other, Links::AreNotFollowed)
+                .and_then(|entry| {
+                    history.make_way(path)?;
+                    directory.link(&entry, path)
+                });
+            linked.is_ok()
+        })
+    }
+
+    /// Takes note of a file that is there again.
+    pub(crate) fn note_put_back(&mut self, path: &Path, content: &Content) {
+        if let Content::Original(seen) = content
+            && seen.kind == Kind::File
+            && !seen.has_one_name()
+        {
+            self.put_back
+                .entry(seen.stamp())
+                .or_insert_with(|| path.to_owned());
+        }
+    }
+}
 
 /// The files that had several names after a cell.
 pub(crate) struct HardLinks {

@@ -91,7 +91,14 @@ pub(crate) enum Content {
     Absent,
     Directory {
         access: Access,
+        /// Unknown where the directory was closed to the host.
+        attributes: Option<Attributes>,
     },
+    Pipe {
+        access: Access,
+    },
+    /// It can only be where it still is.
+    SocketOrDevice(Seen),
     Link {
         target: PathBuf,
         access: Access,
@@ -196,7 +203,11 @@ impl FileHistory {
                 _ => return Err("there is no copy to compare it with"),
             },
             Content::Unknown => return Err("there is no copy to compare it with"),
-            Content::Absent | Content::Directory { .. } | Content::Link { .. } => {
+            Content::Absent
+            | Content::Directory { .. }
+            | Content::Pipe { .. }
+            | Content::SocketOrDevice(_)
+            | Content::Link { .. } => {
                 return Ok(self.workspace.look(path).is_none());
             }
         };
@@ -389,7 +400,12 @@ impl FileHistory {
             return Ok(Content::Original(seen));
         }
         Ok(match seen.kind {
-            Kind::Directory => Content::Directory { access },
+            Kind::Directory => Content::Directory {
+                access,
+                attributes: Attributes::of(&entry).ok(),
+            },
+            Kind::Pipe => Content::Pipe { access },
+            Kind::SocketOrDevice => Content::SocketOrDevice(seen),
             Kind::Link => Content::Link {
                 target: entry.read_link()?,
                 access,

@@ -13,6 +13,7 @@ pub(crate) mod nameless;
 pub(crate) mod original_files;
 pub(crate) mod preserve;
 pub(crate) mod restore;
+mod restore_directories;
 pub(crate) mod seen;
 pub(crate) mod session_files;
 mod set_id;

@@ -70,6 +70,16 @@ impl OriginalFiles {
                 given.note_attributes(&entry);
             }
         }
+        // Few directories have any, and of these it is known from the first look.
+        let has_attributes =
+            |seen: &Seen| seen.kind == Kind::Directory && !seen.attributes.is_of_none();
+        for (path, seen) in entries.iter().filter(|(_, seen)| has_attributes(seen)) {
+            if let Some((entry, _)) = workspace.find(path)
+                && let Ok(attributes) = Attributes::of(&entry)
+            {
+                given.attributes.insert(seen.inode, attributes);
+            }
+        }
         given.entries = entries;
         given
     }
@@ -138,10 +148,7 @@ impl OriginalFiles {
 
     /// Records the extended attributes of a given file, if they are not known and cannot have been changed yet.
     pub(crate) fn note_attributes(&mut self, entry: &Entry) {
-        let now = entry
-            .stat_now()
-            .ok()
-            .and_then(|stat| Seen::from_stat(&stat));
+        let now = entry.stat_now().ok().map(|stat| Seen::from_stat(&stat));
         let Some(now) = now.filter(|now| !self.attributes.contains_key(&now.inode)) else {
             return;
         };
@@ -155,7 +162,22 @@ impl OriginalFiles {
 
     /// The extended attributes that a given file had; `None` where they are not known.
     pub(crate) fn attributes(&self, seen: &Seen) -> Option<&Attributes> {
-        self.attributes.get(&seen.inode)
+        static NONE: Attributes = Attributes::none();
+        let is_known_to_have_none = seen.kind == Kind::Directory && seen.attributes.is_of_none();
+        let recorded = self.attributes.get(&seen.inode);
+        recorded.or(is_known_to_have_none.then_some(&NONE))
+    }
+
+    /// The other paths of a file that had several names.
+    pub(crate) fn other_names<'a>(
+        &'a self,
+        path: &'a Path,
+        seen: &'a Seen,
+    ) -> impl Iterator<Item = &'a PathBuf> {
+        let is_other = move |(other, of): &(&PathBuf, &Seen)| {
+            of.inode == seen.inode && of.kind == seen.kind && other.as_path() != path
+        };
+        self.entries.iter().filter(is_other).map(|(path, _)| path)
     }
 
     /// The bytes that preserved contents take on disk.

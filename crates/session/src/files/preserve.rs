@@ -116,7 +116,7 @@ impl FileHistory {
         }
         let is_as_before = || {
             let now = entry.stat_now().ok();
-            now.and_then(|now| Seen::from_stat(&now))
+            now.map(|now| Seen::from_stat(&now))
                 .is_some_and(|now| now.has_same_content(&seen))
         };
         let problem = match self.copy_within_limit(&entry, seen.bytes) {
@@ -150,7 +150,9 @@ impl FileHistory {
         if how == Change::Names {
             self.workspace.forget_share(entry);
         }
-        let stays = matches!(how, Change::Marks | Change::Names);
+        // What is written to a pipe or a device is nothing of its own.
+        let stays = matches!(how, Change::Marks | Change::Names)
+            || (how == Change::Writes && seen.kind.is_special());
         if stays || !self.originals.is_untouched(seen) {
             return true;
         }

@@ -4,7 +4,7 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
-use crate::files::hard_links::{HardLinks, Linked};
+use crate::files::hard_links::{HardLinks, Linked, OriginalNames};
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
 use crate::files::seen::{Kind, Seen, Stamp, time_of};
@@ -45,7 +45,7 @@ impl FileHistory {
             .into_iter()
             .map(|path| (path.clone(), self.at(&path, cell)))
             .collect();
-        self.open_up(&wanted);
+        let opened = self.open_up(&wanted);
         // What is in them was not looked at, but it was the cell that made them.
         for directory in dirty.left {
             if matches!(self.at(&directory, cell), Content::Absent)
@@ -64,8 +64,10 @@ impl FileHistory {
             self.remove(path);
         }
         let mut hard_links = HardLinks::after(self, cell);
+        let mut names = OriginalNames::default();
         for (path, content) in &wanted {
             let put = match content {
+                Content::Original(seen) if names.link_again(self, path, seen) => Ok(()),
                 Content::Original(seen) => self.put_original(path, seen, &mut moved),
                 content => match hard_links.link_again(self, path, content) {
                     Ok(Linked::ToWhatWasPutBack) => Ok(()),
@@ -75,12 +77,14 @@ impl FileHistory {
             };
             if put.is_ok() {
                 hard_links.note_put_back(self, path, content);
+                names.note_put_back(path, content);
             }
             if let Err(error) = put {
                 failed.push(format!("{}: {error}", path.display()));
                 stay.push(path.clone());
             }
         }
+        failed.extend(self.finish_directories(&wanted, &opened));
         for name in moved.into_values().flatten() {
             failed.push(format!(
                 "{}: it was moved here while files were put back, and its place was taken",
@@ -173,31 +177,37 @@ impl FileHistory {
 
     /// A directory that a cell closed is opened, so that what was in it can be put back. Where that fails, putting something back fails too,
     /// and that is told.
-    fn open_up(&self, wanted: &[(PathBuf, Content)]) {
+    /// Returns the directories that were opened, with the access that they had.
+    fn open_up(&self, wanted: &[(PathBuf, Content)]) -> Vec<(PathBuf, Access)> {
         let mut last = None;
+        let mut opened = Vec::new();
         for parent in wanted.iter().filter_map(|(path, _)| path.parent()) {
-            if last.replace(parent) == Some(parent) || self.is_open(parent) {
+            if last.replace(parent) == Some(parent) || self.is_open(parent, &mut opened) {
                 continue;
             }
             let mut above: Vec<&Path> = parent.ancestors().collect();
             above.pop();
             for path in above.into_iter().rev() {
-                self.is_open(path);
+                self.is_open(path, &mut opened);
             }
         }
+        opened
     }
 
     /// Opens a directory to its owner, if that is needed. False when nothing can be said of it.
-    fn is_open(&self, path: &Path) -> bool {
+    fn is_open(&self, path: &Path, opened: &mut Vec<(PathBuf, Access)>) -> bool {
         let Some((entry, seen)) = self.workspace.find(path) else {
             return false;
         };
         if seen.kind == Kind::Directory && seen.access.mode & 0o700 != 0o700 {
             let mode = seen.access.mode | 0o700;
-            let _ = entry.set_access(Access {
+            let is_opened = entry.set_access(Access {
                 mode,
                 ..seen.access
             });
+            if is_opened.is_ok() {
+                opened.push((path.to_owned(), seen.access));
+            }
         }
         true
     }
@@ -233,7 +243,7 @@ impl FileHistory {
         aside
     }
 
-    fn is_in_place(&self, path: &Path, seen: &Seen) -> bool {
+    pub(super) fn is_in_place(&self, path: &Path, seen: &Seen) -> bool {
         let now = self.workspace.look(path);
         now.is_some_and(|now| now.has_same_content(seen))
     }
@@ -242,7 +252,8 @@ impl FileHistory {
     fn put_original(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
-            return self.put(path, &Content::Directory { access });
+            let attributes = self.originals.attributes(seen).cloned();
+            return self.put(path, &Content::Directory { access, attributes });
         }
         let attributes = self.originals.attributes(seen);
         let mut may_differ = false;
@@ -269,6 +280,9 @@ impl FileHistory {
                 }
                 None => {
                     let waiting = aside.get_mut(&seen.stamp()).and_then(Vec::pop);
+                    if waiting.is_none() && seen.kind == Kind::Pipe {
+                        return self.put(path, &Content::Pipe { access });
+                    }
                     let name = waiting.ok_or_else(nothing_kept)?;
                     let moved = self
                         .make_way(path)
@@ -320,8 +334,8 @@ impl FileHistory {
                 Err(_) => Ok(()),
             },
             Content::Unknown | Content::Original(_) => Err(nothing_kept()),
-            Content::Directory { access } => {
-                if find().is_ok_and(|entry| kind_of(&entry) == Some(Kind::Directory)) {
+            Content::Directory { access, .. } => {
+                if find().is_ok_and(|entry| kind_of(&entry) == Kind::Directory) {
                     return Ok(());
                 }
                 self.make_way(path)?;
@@ -337,6 +351,19 @@ impl FileHistory {
                     false => Err(io::ErrorKind::ResourceBusy.into()),
                 }
             }
+            Content::Pipe { access } => {
+                if !find().is_ok_and(|entry| kind_of(&entry) == Kind::Pipe) {
+                    self.make_way(path)?;
+                    directory.make_pipe(path)?;
+                }
+                find()?.set_access(*access)
+            }
+            Content::SocketOrDevice(seen) => match self.workspace.find(path) {
+                Some((entry, now)) if now.has_same_content(seen) => entry.set_access(seen.access),
+                _ => Err(io::Error::other(
+                    "it was a socket or a device, which cannot be made again",
+                )),
+            },
             Content::File {
                 copy,
                 modified,
@@ -363,7 +390,7 @@ impl FileHistory {
             return Ok(());
         }
         // A file or a link is replaced in one step.
-        if found.is_none_or(|entry| kind_of(&entry) == Some(Kind::Directory)) {
+        if found.is_none_or(|entry| kind_of(&entry) == Kind::Directory) {
             self.make_way(path)?;
         }
         let mut contents = File::open(copy.path())?;
@@ -428,8 +455,8 @@ impl FileHistory {
     }
 }
 
-fn kind_of(entry: &Entry) -> Option<Kind> {
-    Seen::from_stat(entry.stat()).map(|seen| seen.kind)
+fn kind_of(entry: &Entry) -> Kind {
+    Seen::from_stat(entry.stat()).kind
 }
 
 fn nothing_kept() -> io::Error {

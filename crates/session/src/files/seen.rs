@@ -1,15 +1,16 @@
 //! The host's look at a workspace: one entry, and all entries that a walk found.
 
+use crate::files::store::{Attributes, Fingerprint};
 use cellblock_sandbox::{Access, Stat};
+use rustix::fs::fstat;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 /// The entries that a walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entries: BTreeMap<PathBuf, Seen>,
-    /// Pipes, sockets and devices.
-    pub(crate) special: Vec<PathBuf>,
     /// Directories that hold more than is looked at.
     pub(crate) left: BTreeSet<PathBuf>,
     /// Files that run as their owner and that code could have written.
@@ -17,17 +18,26 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn add(&mut self, path: &Path, stat: &Stat) -> Option<Seen> {
+    pub(crate) fn add(&mut self, path: &Path, stat: &Stat) -> Seen {
         let seen = Seen::from_stat(stat);
-        match seen {
-            Some(seen) => drop(self.entries.insert(path.to_owned(), seen)),
-            None => self.special.push(path.to_owned()),
-        }
+        self.entries.insert(path.to_owned(), seen);
         seen
+    }
+
+    /// Completes what was found of a directory, once it is open: by then it may have been opened to its owner.
+    pub(crate) fn enter(&mut self, path: &Path, directory: BorrowedFd<'_>) {
+        if let Some(seen) = self.entries.get_mut(path) {
+            if let Ok(stat) = fstat(directory) {
+                seen.access = Access::of(&stat);
+            }
+            seen.attributes = Attributes::read(directory)
+                .map_or(Fingerprint::Unknown, |attributes| attributes.fingerprint());
+        }
     }
 }
 
-/// One entry of a workspace as it was seen. A directory only is or is not: two are equal, whatever else there is to them.
+/// One entry of a workspace as it was seen. Two directories are equal when they have the same owner, permissions and attributes, whatever is
+/// in them. Two pipes, sockets or devices are equal when they are the same one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
@@ -39,31 +49,41 @@ pub(crate) struct Seen {
     names: u64,
     /// The bytes that the file system has reserved for the entry.
     pub(crate) allocated: u64,
+    /// The extended attributes of a directory that was opened; of everything else unknown.
+    pub(crate) attributes: Fingerprint,
 }
 
 impl Seen {
-    pub(crate) fn from_stat(stat: &Stat) -> Option<Seen> {
+    pub(crate) fn from_stat(stat: &Stat) -> Seen {
         let nanoseconds =
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
             0o100_000 => Kind::File,
             0o040_000 => Kind::Directory,
             0o120_000 => Kind::Link,
-            _ => return None,
+            0o010_000 => Kind::Pipe,
+            _ => Kind::SocketOrDevice,
         };
-        Some(Seen {
+        let (bytes, modified) = match kind {
+            Kind::File | Kind::Link => (
+                stat.st_size.unsigned_abs(),
+                nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            ),
+            Kind::Directory => (0, nanoseconds(stat.st_mtime, stat.st_mtime_nsec)),
+            // What is written to a pipe changes its time, and nothing of what can be put back.
+            Kind::Pipe | Kind::SocketOrDevice => (0, 0),
+        };
+        Seen {
             kind,
-            bytes: match kind {
-                Kind::Directory => 0,
-                Kind::File | Kind::Link => stat.st_size.unsigned_abs(),
-            },
-            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            bytes,
+            modified,
             access: Access::of(stat),
             inode: stat.st_ino,
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             names: stat.st_nlink,
             allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
-        })
+            attributes: Fingerprint::Unknown,
+        }
     }
 
     /// The stamp that tells the contents of the entry from all others.
@@ -106,7 +126,12 @@ impl PartialEq for Seen {
         // What happens to another name, maybe in another session, changes this time as well.
         let is_unchanged = self.changed == other.changed || !has_one_name;
         match (self.kind, other.kind) {
-            (Kind::Directory, Kind::Directory) => true,
+            (Kind::Directory, Kind::Directory) => {
+                self.access == other.access && self.attributes.may_be(other.attributes)
+            }
+            (Kind::Pipe, Kind::Pipe) | (Kind::SocketOrDevice, Kind::SocketOrDevice) => {
+                self.inode == other.inode && self.access == other.access
+            }
             _ => self.has_same_content(other) && self.access == other.access && is_unchanged,
         }
     }
@@ -118,4 +143,13 @@ pub(crate) enum Kind {
     File,
     Directory,
     Link,
+    Pipe,
+    SocketOrDevice,
+}
+
+impl Kind {
+    /// Whether the entry has contents that can be copied.
+    pub(crate) fn is_special(self) -> bool {
+        matches!(self, Kind::Pipe | Kind::SocketOrDevice)
+    }
 }

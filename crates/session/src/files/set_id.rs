@@ -57,6 +57,6 @@ impl Workspace {
         if self.is_armed(&seen) && entry.set_access(seen.access).is_ok() {
             tracing::warn!(path = %path.display(), "took the set-user-id or set-group-id bit from a file in the workspace of a session");
         }
-        Seen::from_stat(&entry.stat_now().ok()?)
+        Some(Seen::from_stat(&entry.stat_now().ok()?))
     }
 }

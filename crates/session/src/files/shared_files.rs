@@ -71,8 +71,9 @@ impl Files {
 impl Workspace {
     /// Whether another session may have this file too.
     pub(crate) fn is_shared(&self, entry: &Entry) -> bool {
-        Seen::from_stat(entry.stat())
-            .is_some_and(|seen| seen.kind == Kind::File && !seen.has_one_name())
+        let seen = Seen::from_stat(entry.stat());
+        seen.kind == Kind::File
+            && !seen.has_one_name()
             && entry
                 .identity()
                 .is_ok_and(|identity| self.shared_files().files().is_shared(entry, &identity))
@@ -81,7 +82,7 @@ impl Workspace {
     /// Gives `other`, of the same family, a file of this one as it is.
     pub(crate) fn share(&self, path: &Path, other: &Workspace) -> io::Result<()> {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;
-        let is_file = Seen::from_stat(entry.stat()).is_some_and(|seen| seen.kind == Kind::File);
+        let is_file = Seen::from_stat(entry.stat()).kind == Kind::File;
         let identity = entry.identity()?;
         let mut files = self.shared_files().files();
         if !is_file || files.written.contains(&identity) {

@@ -1,11 +1,14 @@
 //! Copies of files, in a directory of the session's, with the extended attributes that code may change.
 
+use crate::files::seen::{Kind, Seen};
 use cellblock_sandbox::{Entry, Identity, Reach, private_directory, private_file};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -166,12 +169,29 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Reads the attributes of a plain file.
-    pub(crate) fn of(entry: &Entry) -> io::Result<Attributes> {
-        Attributes::read(&entry.read()?)
+    /// No attributes.
+    pub(crate) const fn none() -> Attributes {
+        Attributes {
+            values: BTreeMap::new(),
+        }
     }
 
-    fn read(file: &File) -> io::Result<Attributes> {
+    /// Reads the attributes of a plain file or a directory.
+    pub(crate) fn of(entry: &Entry) -> io::Result<Attributes> {
+        Attributes::read(open(entry)?.as_fd())
+    }
+
+    /// A number that tells these attributes from others.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        if self.values.is_empty() {
+            return Fingerprint::OfNone;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.values.hash(&mut hasher);
+        Fingerprint::Of(hasher.finish())
+    }
+
+    pub(crate) fn read(file: BorrowedFd<'_>) -> io::Result<Attributes> {
         let mut attributes = Attributes::default();
         let mut left = MAX_BYTES;
         for name in names(file)? {
@@ -202,10 +222,10 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// Gives a plain file these attributes and no others. Before its permissions are set: an access list changes them.
+    /// Gives a plain file or a directory these attributes and no others. Before its permissions are set: an access list changes them.
     pub(crate) fn put_back(&self, entry: &Entry) -> io::Result<()> {
-        let file = entry.read()?;
-        let now = Attributes::read(&file)?;
+        let file = open(entry)?;
+        let now = Attributes::read(file.as_fd())?;
         for name in now.values.keys() {
             if !self.values.contains_key(name) {
                 fremovexattr(&file, name.as_slice())?;
@@ -220,8 +240,35 @@ impl Attributes {
     }
 }
 
+/// What is known of the extended attributes of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fingerprint {
+    OfNone,
+    Of(u64),
+    Unknown,
+}
+
+impl Fingerprint {
+    /// Whether the directory is known to have no attributes.
+    pub(crate) fn is_of_none(self) -> bool {
+        self == Fingerprint::OfNone
+    }
+
+    /// Whether both may be of the same attributes.
+    pub(crate) fn may_be(self, other: Fingerprint) -> bool {
+        self == other || self == Fingerprint::Unknown || other == Fingerprint::Unknown
+    }
+}
+
+fn open(entry: &Entry) -> io::Result<File> {
+    match Seen::from_stat(entry.stat()).kind {
+        Kind::Directory => entry.read_directory(),
+        _ => entry.read(),
+    }
+}
+
 /// The names of the attributes that code may change.
-fn names(file: &File) -> io::Result<Vec<Vec<u8>>> {
+fn names(file: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
     let mut list = Vec::with_capacity(256);
     let read = match flistxattr(file, rustix::buffer::spare_capacity(&mut list)) {
         Err(Errno::RANGE) => {
@@ -235,8 +282,11 @@ fn names(file: &File) -> io::Result<Vec<Vec<u8>>> {
         Err(Errno::NOTSUP) => return Ok(Vec::new()),
         read => _ = read?,
     }
-    let is_of_code =
-        |name: &&[u8]| name.starts_with(b"user.") || *name == b"system.posix_acl_access";
+    let is_of_code = |name: &&[u8]| {
+        name.starts_with(b"user.")
+            || *name == b"system.posix_acl_access"
+            || *name == b"system.posix_acl_default"
+    };
     let names = list.split(|byte| *byte == 0).filter(is_of_code);
     Ok(names.map(<[u8]>::to_vec).collect())
 }

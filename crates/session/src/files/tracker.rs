@@ -149,7 +149,7 @@ impl Tracker {
             for path in &found.armed {
                 self.workspace.disarm(path);
             }
-            self.vanished |= found.entries.is_empty() && found.special.is_empty();
+            self.vanished |= found.entries.is_empty();
             self.left.retain(|left| !left.starts_with(path));
             self.left.extend(found.left.iter().cloned());
             self.measure.replace(path, sizes(&self.workspace, &found));
@@ -196,6 +196,11 @@ impl Tracker {
         }
         for path in roots(&touched) {
             self.difference(path, &mut changes);
+        }
+        for path in &touched.marked {
+            if let Some(seen) = self.workspace.look_at_directory(path) {
+                self.compare(path, Some(seen), &mut changes);
+            }
         }
         self.follow_names(&mut changes);
         self.measure_directories(&touched);
@@ -324,9 +329,9 @@ fn roots(touched: &Touched) -> Vec<&Path> {
 /// The bytes on disk of everything that a walk found.
 fn sizes(workspace: &Workspace, found: &Found) -> Vec<(PathBuf, u64)> {
     let entries = found.entries.iter();
-    let sizes = entries.map(|(path, seen)| (path.clone(), workspace.taken_by(seen)));
-    let special = found.special.iter().map(|path| (path.clone(), 0));
-    sizes.chain(special).collect()
+    entries
+        .map(|(path, seen)| (path.clone(), workspace.taken_by(seen)))
+        .collect()
 }
 
 fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &Seen) {

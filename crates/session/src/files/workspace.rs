@@ -4,6 +4,7 @@ use crate::Error;
 use crate::files::kept_workspaces::{KeptWorkspaces, hold_lock, remove_if_empty};
 use crate::files::seen::{Found, Kind, Seen};
 use crate::files::shared_files::SharedFiles;
+use crate::files::store::{Attributes, Fingerprint};
 use cellblock_sandbox::{Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step};
 use std::fs::{self, File};
 use std::io;
@@ -211,7 +212,7 @@ impl Workspace {
                 return found;
             };
             let seen = self.note(&mut found, from, &stat);
-            if seen.is_none_or(|seen| seen.kind != Kind::Directory) {
+            if seen.kind != Kind::Directory {
                 return found;
             }
         }
@@ -222,7 +223,10 @@ impl Workspace {
         };
         self.directory
             .walk(from, &mut budget, &mut |step| match step {
-                Step::Enters(path, directory) => on_directory(path, directory),
+                Step::Enters(path, directory) => {
+                    found.enter(path, directory);
+                    on_directory(path, directory);
+                }
                 Step::Finds(path, stat) => {
                     self.note(&mut found, path, stat);
                 }
@@ -251,23 +255,31 @@ impl Workspace {
         seen.bytes.max(seen.allocated.saturating_sub(ahead))
     }
 
-    fn note(&self, found: &mut Found, path: &Path, stat: &Stat) -> Option<Seen> {
+    fn note(&self, found: &mut Found, path: &Path, stat: &Stat) -> Seen {
         let seen = found.add(path, stat);
-        if seen.is_some_and(|seen| self.is_armed(&seen)) {
+        if self.is_armed(&seen) {
             found.armed.push(path.to_owned());
         }
         seen
     }
 
-    /// Looks at the entry at a path; pipes, sockets and devices count as nothing.
+    /// Looks at the entry at a path.
     pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
-        Seen::from_stat(&self.directory.stat(path).ok()?)
+        Some(Seen::from_stat(&self.directory.stat(path).ok()?))
+    }
+
+    /// Looks at the directory at a path, with its extended attributes.
+    pub(crate) fn look_at_directory(&self, path: &Path) -> Option<Seen> {
+        let (entry, mut seen) = self.find(path)?;
+        seen.attributes = Attributes::of(&entry)
+            .map_or(Fingerprint::Unknown, |attributes| attributes.fingerprint());
+        Some(seen)
     }
 
     /// Finds the entry at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
     pub(crate) fn find(&self, path: &Path) -> Option<(Entry, Seen)> {
         let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
-        let seen = Seen::from_stat(entry.stat())?;
+        let seen = Seen::from_stat(entry.stat());
         Some((entry, seen))
     }
 }

@@ -54,7 +54,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     for (path, seen) in &found {
         let copied = match seen.kind {
             Kind::Directory => target.make_directories(path, Links::AreNotFollowed),
-            Kind::Link | Kind::File => copies.copy(path, seen),
+            Kind::Link | Kind::File | Kind::Pipe | Kind::SocketOrDevice => copies.copy(path, seen),
         };
         copied.map_err(failed(path))?;
     }

@@ -47,6 +47,9 @@ pub enum Record {
         /// Whether its value was not looked at.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         silent: bool,
+        /// Whether its value was kept as `_`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keep_value: bool,
     },
     /// A cell ended.
     Ended(Box<Ended>),

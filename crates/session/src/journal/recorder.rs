@@ -225,6 +225,7 @@ impl SessionJournal {
                         atomic: of.atomic,
                         env: of.env.clone(),
                         silent: of.silent,
+                        keep_value: of.keep_value,
                     });
                 }
             }

@@ -33,6 +33,7 @@ pub(super) fn begun(cell: u64) -> Record {
         atomic: None,
         env: Default::default(),
         silent: false,
+        keep_value: false,
     }
 }
 

@@ -127,6 +127,7 @@ impl<'a> Story<'a> {
                 atomic,
                 env,
                 silent,
+                keep_value,
             } => self.cells.push(CellStory {
                 number: *cell,
                 cell: Cell {
@@ -135,6 +136,7 @@ impl<'a> Story<'a> {
                     atomic: *atomic,
                     env: env.clone(),
                     silent: *silent,
+                    keep_value: *keep_value,
                     ..Cell::default()
                 },
                 begun_at: at,

@@ -55,6 +55,12 @@ impl Session {
 }
 
 impl Paths<'_> {
+    /// The absolute path of something in the workspace, as code of the session knows it.
+    pub fn in_workspace(&self, path: &str) -> String {
+        let workspace = self.session.shared.layout.workspace.display();
+        format!("{workspace}/{}", path.trim_start_matches('/'))
+    }
+
     /// What is at a path. A link is described itself, with its target.
     pub async fn stat(&self, path: &str) -> Result<FileStat, Error> {
         let shown = path.to_owned();

@@ -20,7 +20,6 @@ use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,9 +118,11 @@ impl Actor {
             directory: &directory,
         };
         // While the launcher makes the mount, we make the rest.
-        let (mount, plan) = tokio::join!(self.mount_of(&workspace), async {
-            runtime.plan(&id, &options, &target)
-        });
+        let zygote = self.placement.process_host.zygote()?;
+        let (mount, plan) = tokio::join!(
+            runtime.mount_workspace(zygote, &workspace, target.user),
+            async { runtime.plan(&id, &options, &target) }
+        );
         let Plan {
             spawn_request,
             cgroup,
@@ -307,20 +308,6 @@ impl Actor {
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
         copied.unwrap_or_else(lost)?;
         Ok(namespaces)
-    }
-
-    async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
-        let path = workspace.path();
-        let own = workspace.directory().own_stat();
-        let own = own.map_err(|error| Error::Workspace {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
-        self.placement
-            .process_host
-            .zygote()?
-            .mount(path, own.st_uid, own.st_gid, self.placement.lineage.user)
-            .await
     }
 
     /// Waits until init has made the namespaces of the fork.

@@ -11,6 +11,7 @@ pub(crate) mod zygote;
 
 use crate::Error;
 use crate::events::SessionEvents;
+use crate::files::borrowed::BorrowedDirectory;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
@@ -190,11 +191,10 @@ impl RuntimeState {
         target: &SpawnTarget<'_>,
     ) -> Result<Spawned, Error> {
         // While the launcher makes the mount, we make the rest.
-        let (mounted, planned) = tokio::join!(
-            self.zygote_with_mount(target.workspace, target.user),
-            async { self.plan(id, options, target) }
-        );
-        let (zygote, mount) = mounted?;
+        let (mounted, planned) = tokio::join!(self.zygote_with_mount(target), async {
+            self.plan(id, options, target)
+        });
+        let (zygote, WorkspaceMount { mount, lent }) = mounted?;
         let Plan {
             spawn_request,
             cgroup,
@@ -217,7 +217,7 @@ impl RuntimeState {
         };
         let processes = Processes::of(zygote.launcher_pid, init, self.place.as_path());
         let session = SpawnedSession {
-            borrowed,
+            borrowed: borrowed.or(lent),
             spawn_request: Some(spawn_request),
             ..near.with(cgroup, processes, head)
         };
@@ -245,9 +245,9 @@ impl RuntimeState {
     /// found another directory than we do, a new one finds the right one.
     pub(crate) async fn zygote_with_mount(
         &self,
-        workspace: &Workspace,
-        user: u32,
-    ) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
+        target: &SpawnTarget<'_>,
+    ) -> Result<(Arc<Zygote>, WorkspaceMount), Error> {
+        let workspace = target.workspace;
         let path = workspace.path();
         let refuse = |problem: String| Error::Workspace {
             path: path.to_owned(),
@@ -256,15 +256,16 @@ impl RuntimeState {
         for _ in 0..2 {
             let zygote = self.zygote().await?;
             if !self.has_view() {
-                return Ok((zygote, None));
+                return Ok((zygote, WorkspaceMount::default()));
             }
+            let (mount, lent) = self.mount_or_lend(&zygote, target).await?;
             let own = workspace.directory().own_stat();
             let own = own.map_err(|error| refuse(error.to_string()))?;
-            let mount = zygote.mount(path, own.st_uid, own.st_gid, user).await?;
             let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
             // The directory that the host has open, whatever its path led to just now.
             if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
-                return Ok((zygote, Some(mount)));
+                let mount = Some(mount);
+                return Ok((zygote, WorkspaceMount { mount, lent }));
             }
             zygote.retire();
         }
@@ -272,6 +273,56 @@ impl RuntimeState {
             "the sandbox does not find the same directory there".to_owned(),
         ))
     }
+
+    /// A mount of the workspace that maps its owner to the session's user. On a file system that cannot map owners, as the layers of a
+    /// container, the session's user becomes the owner instead.
+    async fn mount_or_lend(
+        &self,
+        zygote: &Zygote,
+        target: &SpawnTarget<'_>,
+    ) -> Result<(OwnedFd, Option<BorrowedDirectory>), Error> {
+        let mapped = self
+            .mount_workspace(zygote, target.workspace, target.user)
+            .await;
+        match (mapped, self.id_on_host(target.user)) {
+            (Err(Error::Sandbox(error)), Some(id)) if error.is_id_map_unsupported() => {
+                let lent = self.lend_to(id, target.workspace, target.directory)?;
+                let mount = self
+                    .mount_workspace(zygote, target.workspace, target.user)
+                    .await?;
+                Ok((mount, lent))
+            }
+            (outcome, _) => Ok((outcome?, None)),
+        }
+    }
+
+    /// A mount of the workspace for the session's user. Nothing is mapped where that user owns it on disk.
+    pub(crate) async fn mount_workspace(
+        &self,
+        zygote: &Zygote,
+        workspace: &Workspace,
+        user: u32,
+    ) -> Result<OwnedFd, Error> {
+        let path = workspace.path();
+        let own = workspace.directory().own_stat();
+        let own = own.map_err(|error| Error::Workspace {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        })?;
+        let is_owner = self.id_on_host(user) == Some(own.st_uid);
+        let mapped_user = if is_owner { 0 } else { user };
+        zygote
+            .mount(path, own.st_uid, own.st_gid, mapped_user)
+            .await
+    }
+}
+
+/// The workspace as a session mounts it.
+#[derive(Default)]
+pub(crate) struct WorkspaceMount {
+    mount: Option<OwnedFd>,
+    /// The session's share in the directory, where it is the owner's only by being lent.
+    lent: Option<BorrowedDirectory>,
 }
 
 /// The processes of a session, the zygote that they are from, and the user that they are.

@@ -75,7 +75,7 @@ impl RuntimeState {
         } else {
             workspace.path().to_owned()
         };
-        let mut borrowed = None;
+        let borrowed = self.lend_to_shared_user(workspace, directory)?;
         let mut spawn_request = SpawnRequest::new(self.walls, &working_directory)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
@@ -100,7 +100,6 @@ impl RuntimeState {
                 })?,
             }
             self.give_to_session(&private)?;
-            borrowed = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {
                 spawn_request = spawn_request.readable(&path)?;
             }

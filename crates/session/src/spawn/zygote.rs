@@ -3,7 +3,7 @@
 use crate::wire::packets::Exchange;
 use crate::wire::packets::Packets;
 use crate::{Error, Preload, Python};
-use cellblock_protocol::WorkspacePlace;
+use cellblock_protocol::{Shell, WorkspacePlace};
 use cellblock_sandbox::{
     Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
 };
@@ -63,6 +63,7 @@ pub(crate) struct ZygotePlan {
     pub(crate) place: WorkspacePlace,
     pub(crate) guest: PathBuf,
     pub(crate) preload: Preload,
+    pub(crate) shell: Shell,
 }
 
 /// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
@@ -189,11 +190,15 @@ impl Zygote {
             .await
             .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
             .map_err(Error::system("asking the launcher for a mount"))?;
-        let message =
-            FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+        let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| {
+            if error.is_id_map_unsupported() {
+                return Error::Sandbox(error);
+            }
+            Error::Workspace {
                 path: path.to_owned(),
                 problem: error.to_string(),
-            })?;
+            }
+        })?;
         match (message, packet.descriptors.pop()) {
             (FromLauncher::Mounted, Some(mount)) => Ok(mount),
             _ => Err(cellblock_sandbox::Error::Protocol {
@@ -224,7 +229,7 @@ impl Drop for Zygote {
 
 impl ZygotePlan {
     fn launch(&self) -> Result<LaunchPlan, Error> {
-        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]))";
+        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]), sys.argv[4])";
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
         let guest = if plan.has_view() {
             GUEST_DIRECTORY.to_owned()
@@ -235,11 +240,11 @@ impl ZygotePlan {
         let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
         let walls = self.walls.to_string();
         let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
-        for word in
-            first
-                .iter()
-                .chain(site)
-                .chain(&["-c", START, &guest, self.preload.name(), &walls])
+        for word in first
+            .iter()
+            .chain(site)
+            .chain(&["-c", START, &guest, self.preload.name(), &walls])
+            .chain(&[self.shell.name()])
         {
             plan = plan.argument(word)?;
         }

@@ -179,7 +179,7 @@ impl Tool for ListFilesTool {
 
 /// The path relative to the workspace. Code in a session sees absolute paths, so models use them too. A path
 /// that leads elsewhere is returned as it is: the session refuses it.
-fn workspace_path<'a>(session: &Session, path: &'a str) -> &'a str {
+pub(super) fn workspace_path<'a>(session: &Session, path: &'a str) -> &'a str {
     let host = session.workspace().to_string_lossy();
     let at = session.workspace_at().to_string_lossy();
     let inside = [at.as_ref(), host.as_ref()]

@@ -1,18 +1,22 @@
 //! The built-in tools.
 
+mod edit_file;
 mod execute_python_code;
 mod files;
 mod final_answer;
 mod observation;
 mod session;
+mod shell;
 
 use crate::plan::{PlanHistory, PlanTree};
-use crate::{Context, Output, Part, RegistryBuilder, Tool, ToolError, ToolEvent};
+use crate::registry::TypedTool;
+use crate::{Context, DynamicTool, Output, Part, RegistryBuilder, Tool, ToolError, ToolEvent};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
+pub use edit_file::{EditFileTool, SearchFilesTool};
 pub use execute_python_code::ExecutePythonCodeTool;
 pub(crate) use execute_python_code::execute;
 pub use files::{FileReaderTool, ListFilesTool};
@@ -20,6 +24,17 @@ pub use final_answer::FinalAnswerTool;
 pub use session::{
     CheckpointsTool, ComputeTool, InstallFuture, InstallPackagesTool, PackageInstaller, UndoTool,
 };
+pub use shell::{BackgroundProcessTool, RunShellTool};
+
+/// The tools for an agent that works with a shell and on files.
+pub fn shell_tools() -> Vec<Arc<dyn DynamicTool>> {
+    vec![
+        Arc::new(TypedTool(RunShellTool)),
+        Arc::new(TypedTool(BackgroundProcessTool)),
+        Arc::new(TypedTool(EditFileTool)),
+        Arc::new(TypedTool(SearchFilesTool)),
+    ]
+}
 
 impl RegistryBuilder {
     /// Adds every built-in tool except [`InstallPackagesTool`], which needs an installer, and [`FinalAnswerTool`], which needs an agent.

@@ -389,3 +389,21 @@ fn a_thousand_calls_in_one_cell_all_arrive() {
         "1000\n"
     );
 }
+
+#[test]
+fn tools_are_found_by_words_and_listed_by_help() {
+    let runner = python_with(|registry| registry.tool(WeatherQueryTool));
+    let found = printed(&runner, "print(tools.search('weather'))");
+    assert!(found.starts_with("weather_query("), "{found}");
+    assert!(found.contains("The weather of the next days."), "{found}");
+    let none = printed(&runner, "print(tools.search('submarine'))");
+    assert!(
+        none.starts_with("no tool has the words 'submarine'; there are: "),
+        "{none}"
+    );
+    let help = printed(&runner, "help(tools)");
+    assert!(
+        help.contains("weather_query(") && help.contains("list_files("),
+        "{help}"
+    );
+}

@@ -18,4 +18,5 @@ mod plan_edits;
 mod python_tools;
 mod recording;
 mod schemas;
+mod shell;
 mod support;

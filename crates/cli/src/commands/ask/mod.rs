@@ -83,7 +83,8 @@ pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
-    let (agent_run_args, _) = args.agent_run_args.resolve()?;
+    let (mut agent_run_args, _) = args.agent_run_args.resolve()?;
+    agent_run_args.model = agent_run_args.model.or_found(console).await?;
     let args = &AskArgs {
         agent_run_args,
         ..args.clone()
@@ -183,7 +184,7 @@ async fn prepare(args: &AskArgs, setup: RunSetup, console: &Console) -> anyhow::
     let schema = args.schema.as_deref().map(inputs::read_json).transpose()?;
     let template = args.template.as_deref();
     let template = template.map(inputs::read_template).transpose()?;
-    let model = args.agent_run_args.model.open()?;
+    let model = args.agent_run_args.model.open(console).await?;
     let (builder, servers) = args.agent_run_args.agent(model, setup, console).await?;
     let mut builder = builder.verify(if args.verify { Verify::On } else { Verify::Off });
     if let Some(schema) = schema {

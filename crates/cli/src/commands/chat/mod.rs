@@ -196,7 +196,8 @@ pub(super) async fn make_agent(
     if let Some(name) = model {
         agent_run_args.model.model = Some(name.to_owned());
     }
-    let model = agent_run_args.model.open()?;
+    agent_run_args.model = agent_run_args.model.or_found(console).await?;
+    let model = agent_run_args.model.open(console).await?;
     let (builder, servers) = agent_run_args.agent(model, setup, console).await?;
     let agent = builder.build();
     let agent = agent.map_err(|error| Usage::plain(error.to_string()))?;

@@ -346,7 +346,7 @@ impl Tour {
                 "\nAll {} steps did what they claim.",
                 self.steps_done
             ))?;
-            self.output.line("Next: `cellblock ask \"…\" --model NAME` with a model of your own (docs/models.md has the settings),")?;
+            self.output.line("Next: `cellblock ask \"…\"` with a model of yours, or after `cellblock model get` with a small one on this machine (docs/models.md),")?;
             self.output.line("`cellblock repl` for a session of your own, `cellblock doctor` for the walls of this machine.")?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -32,7 +32,7 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
     page.heading("A session")?;
     match &report.session {
-        Ok(SessionCheck { first_ms, pool }) => {
+        Ok(SessionCheck { first_ms, pool, .. }) => {
             let first = format!("1+1 was answered after {}", milliseconds(*first_ms));
             page.line(Mark::Good, "works", &first)?;
             let full = pool.state.ready == pool.state.size;

@@ -49,8 +49,19 @@ impl Report {
         let probe = Probe::run().map_err(|error| error.to_string());
         let dirs = Dirs::from_process().map_err(|error| error.to_string());
         let python = find_interpreter(args.python.as_deref()).map_err(NoPython::from);
+        let session = match &python {
+            Ok(_) => SessionCheck::run(args)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(_) => Err("there is no Python to start".to_owned()),
+        };
         Report {
-            rung: probe.as_ref().map_or(Rung::None, reached),
+            // A session that ran is the proof; the probe only says what could be reached.
+            rung: match (&session, &probe) {
+                (Ok(check), _) => check.rung,
+                (Err(_), Ok(probe)) => reached(probe),
+                (Err(_), Err(_)) => Rung::None,
+            },
             cgroups: Cgroups::detect().map(|cgroups| cgroups.describe()),
             environment: python
                 .as_ref()
@@ -58,12 +69,7 @@ impl Report {
                 .and_then(|python| env::default_environment_status(python).ok()),
             uv: find_uv(dirs.as_ref().ok()),
             font: cjk_font(&Variables::from_process()),
-            session: match &python {
-                Ok(_) => SessionCheck::run(args)
-                    .await
-                    .map_err(|error| error.to_string()),
-                Err(_) => Err("there is no Python to start".to_owned()),
-            },
+            session,
             probe,
             dirs,
             python,
@@ -198,6 +204,8 @@ pub(crate) struct SessionCheck {
     /// From nothing to the answer of the first session.
     pub(crate) first_ms: f64,
     pub(crate) pool: Pool,
+    /// The rung that it ran on.
+    pub(crate) rung: Rung,
 }
 
 /// A pool as it was after it had time to fill.
@@ -226,7 +234,11 @@ impl SessionCheck {
             state,
             answer_ms: milliseconds(begun),
         };
-        Ok(SessionCheck { first_ms, pool })
+        Ok(SessionCheck {
+            first_ms,
+            pool,
+            rung: runtime.rung(),
+        })
     }
 
     pub(crate) fn to_json(self) -> Value {

@@ -42,6 +42,9 @@ pub(crate) struct EvalArgs {
     /// So many tasks at a time
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     jobs: usize,
+    /// Run each task so often; the score counts tries
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["record", "replay"])]
+    tries: usize,
     /// Ask the model alone, without the agent: once, with everything in the question
     #[arg(long)]
     plain: bool,
@@ -114,7 +117,7 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     let unusable = |error: cellblock::eval::ReportError| Usage::plain(error.to_string());
     let earlier = args.compare.as_ref().map(EvalReport::read).transpose();
     let earlier = earlier.map_err(unusable)?;
-    let models = TaskModels::new(&args, &suite)?;
+    let models = TaskModels::new(&args, &suite, console).await?;
     let shown = EvalProgress::new(console, suite.tasks.len(), args.json.clone());
     let cancel = CancellationToken::new();
     let evaluation = evaluation(&args, suite, models)?;
@@ -171,7 +174,8 @@ fn evaluation(args: &EvalArgs, suite: Suite, models: TaskModels) -> anyhow::Resu
     let sources = Arc::clone(&models);
     let mut evaluation = Evaluation::new(suite, move |task| models.open(task), agents)
         .sources(move |task| sources.source(task))
-        .jobs(args.jobs);
+        .jobs(args.jobs)
+        .tries(args.tries);
     if args.plain {
         evaluation = evaluation.mode(AskMode::Plain(PlainOptions {
             max_tokens: args.model.reply_tokens,

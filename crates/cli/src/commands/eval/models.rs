@@ -2,6 +2,7 @@
 
 use super::EvalArgs;
 use crate::failure::Usage;
+use crate::terminal::Console;
 use cellblock::eval::{Suite, Task};
 use cellblock::model::{Model, ModelChoice, ModelError, ReplayModel, RequestMatch};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,11 @@ enum ModelSource {
 
 impl TaskModels {
     /// What can be found out before anything runs is found out now.
-    pub(super) fn new(args: &EvalArgs, suite: &Suite) -> anyhow::Result<TaskModels> {
+    pub(super) async fn new(
+        args: &EvalArgs,
+        suite: &Suite,
+        console: &Console,
+    ) -> anyhow::Result<TaskModels> {
         let source = args.source.clone();
         if let Some(folder) = &args.replay {
             let model_source = ModelSource::Recorded(folder.clone());
@@ -37,7 +42,8 @@ impl TaskModels {
                 source,
             });
         }
-        let mut choice = args.model.choice()?;
+        let model = args.model.clone().or_found(console).await?;
+        let mut choice = model.served_choice(console).await?;
         let record = choice.record.take();
         choice
             .open(variable)
@@ -53,7 +59,7 @@ impl TaskModels {
                 )));
             }
         }
-        choice.record_source.clone_from(&source);
+        choice.record_source = source.clone().or(choice.record_source);
         let choice = Box::new(choice);
         let model_source = ModelSource::Chosen { choice, record };
         Ok(TaskModels {

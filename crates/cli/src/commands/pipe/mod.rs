@@ -3,6 +3,7 @@
 //! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
+mod agents;
 mod floor;
 mod operations;
 mod processes;
@@ -73,7 +74,7 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
         console.hint(SETUP_HINT);
     }
     let (writer, written) = streams::start_writing()?;
-    let server = Arc::new(PipeServer::new(host, writer.clone()));
+    let server = Arc::new(PipeServer::new(host, writer.clone(), console.clone()));
     let mut lines = streams::start_reading()?;
 
     tokio::pin!(written);

@@ -1,5 +1,6 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
+use super::agents::{self, Agents, ClientAnswer};
 use super::floor::read_events;
 use super::operations::{
     OperationAnswer, OperationError, send_outcome, serve_beside_cell, serve_while_waiting,
@@ -9,6 +10,7 @@ use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
 use super::session_task::{CallAnswer, Queued, SessionState};
 use super::streams::{InputLine, Writer};
+use crate::terminal::Console;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
@@ -37,6 +39,9 @@ struct KeptSnapshot {
 pub(crate) struct PipeServer {
     pub(crate) host: Host,
     pub(crate) writer: Writer,
+    pub(crate) agents: Agents,
+    /// For what runs of agents tell a person, on standard error.
+    pub(crate) console: Console,
     sessions: Mutex<HashMap<String, Entry>>,
     /// States of sessions that were kept aside, by name.
     snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
@@ -56,10 +61,12 @@ struct Entry {
 }
 
 impl PipeServer {
-    pub(crate) fn new(host: Host, writer: Writer) -> PipeServer {
+    pub(crate) fn new(host: Host, writer: Writer, console: Console) -> PipeServer {
         PipeServer {
             host,
             writer,
+            agents: Agents::default(),
+            console,
             sessions: Mutex::default(),
             snapshots: Mutex::default(),
             waiting_bytes: Arc::default(),
@@ -92,6 +99,7 @@ impl PipeServer {
             entry.queue = None;
             lock(&entry.state).refuse_calls(INPUT_HAS_ENDED);
         }
+        self.agents.refuse_calls(INPUT_HAS_ENDED);
         self.wait_for_tasks().await;
         self.discard_all().await;
     }
@@ -111,6 +119,7 @@ impl PipeServer {
             entry.queue = None;
             open.extend(lock(&entry.state).session.clone());
         }
+        self.agents.close_all();
         for session in open {
             session.close().await;
         }
@@ -149,6 +158,20 @@ impl PipeServer {
         let name = request.session().to_owned();
         let Request { id, operation, .. } = request;
         let operation = match operation {
+            Operation::Agent(operation) => return agents::dispatch(self, id, name, operation),
+            Operation::ToolResult { call, outcome } if self.agents.has(&name) => {
+                let answer = ClientAnswer::Tool(outcome);
+                let message = self.agents.answer(&name, &call, answer).err()?;
+                return Some(OperationError::new("not_found", message).response(id, name));
+            }
+            Operation::Interrupt if self.agents.has(&name) => {
+                self.agents.interrupt(&name);
+                return Some(Response::answer(id, name, json!({})));
+            }
+            Operation::Close if self.agents.has(&name) => {
+                self.agents.close(&name);
+                return Some(Response::answer(id, name, json!({})));
+            }
             Operation::ToolResult { call, outcome } => {
                 return self.answer(&name, id, &call, CallAnswer::Tool(outcome));
             }

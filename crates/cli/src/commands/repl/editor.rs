@@ -1,6 +1,7 @@
 //! The line editor: colours, completion, blocks, history.
 
 use super::magics::MAGICS;
+use super::questions::{Asked, Questions};
 use super::shell::Names;
 use crate::python_syntax::{KEYWORDS, builtins, indent_after, is_complete};
 use crate::terminal::{Console, InputHistory, Style, highlight};
@@ -49,8 +50,12 @@ pub(crate) enum Typed {
 }
 
 impl Editor {
-    /// An editor that completes these names.
-    pub(crate) fn new(names: Names, console: &Console) -> anyhow::Result<Editor> {
+    /// An editor that asks the session, and completes these names where the session does not answer.
+    pub(crate) fn new(
+        names: Names,
+        questions: Questions,
+        console: &Console,
+    ) -> anyhow::Result<Editor> {
         let config = Config::builder()
             .max_history_size(MAX_HISTORY_ENTRIES)?
             .history_ignore_dups(true)?
@@ -60,9 +65,16 @@ impl Editor {
             .build();
         let mut editor = rustyline::Editor::with_config(config)?;
         let is_coloured = console.out_is_coloured();
-        editor.set_helper(Some(Assistant { names, is_coloured }));
+        let enter = Enter {
+            questions: questions.clone(),
+        };
+        editor.set_helper(Some(Assistant {
+            names,
+            questions,
+            is_coloured,
+        }));
         let keys: [(KeyCode, Box<dyn ConditionalEventHandler>); 3] = [
-            (KeyCode::Enter, Box::new(Enter)),
+            (KeyCode::Enter, Box::new(enter)),
             (KeyCode::Backspace, Box::new(Backspace)),
             (KeyCode::Tab, Box::new(Tab)),
         ];
@@ -108,6 +120,7 @@ impl Editor {
 /// What the line editor asks while one types.
 struct Assistant {
     names: Names,
+    questions: Questions,
     is_coloured: bool,
 }
 
@@ -116,11 +129,13 @@ impl Helper for Assistant {}
 /// Asked by terminals that cannot edit, where [`Enter`] is not heard.
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if is_finished(&without_marks(context.input())) {
-            ValidationResult::Valid(None)
-        } else {
-            ValidationResult::Incomplete
-        })
+        Ok(
+            if is_finished(&without_marks(context.input()), &self.questions) {
+                ValidationResult::Valid(None)
+            } else {
+                ValidationResult::Incomplete
+            },
+        )
     }
 }
 
@@ -176,9 +191,37 @@ impl Completer for Assistant {
                 .filter(|name| name.starts_with(word));
             return Ok((start, magics.map(str::to_owned).collect()));
         }
-        if word.is_empty() || before[..start].ends_with('.') {
-            return Ok((start, Vec::new()));
-        }
+        let found = self.asked(before).unwrap_or_else(|| {
+            let is_attribute = before[..start].ends_with('.');
+            let known = if word.is_empty() || is_attribute {
+                Vec::new()
+            } else {
+                self.known_names(word)
+            };
+            (word.len(), known)
+        });
+        let (replaced, texts) = found;
+        // The line editor would print them as they are.
+        let texts = texts
+            .into_iter()
+            .filter(|text| visible_name(text) == *text)
+            .collect();
+        Ok((at - replaced, texts))
+    }
+}
+
+impl Assistant {
+    /// The bytes before the cursor to replace, and with what, as the session says it. `None` where the session does not answer.
+    fn asked(&self, before: &str) -> Option<(usize, Vec<String>)> {
+        let code = without_marks(before);
+        let Some(asked) = Asked::about(&code) else {
+            return Some((0, Vec::new()));
+        };
+        Some(asked.matches(self.questions.complete(asked.cursor())?))
+    }
+
+    /// Names that are known here and begin with a word.
+    fn known_names(&self, word: &str) -> Vec<String> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let known = KEYWORDS
             .iter()
@@ -190,17 +233,17 @@ impl Completer for Assistant {
             .cloned()
             .chain(known)
             .filter(|name| name.starts_with(word))
-            // The line editor would print it as it is.
-            .filter(|name| visible_name(name) == *name)
             .collect();
         found.sort();
         found.dedup();
-        Ok((start, found))
+        found
     }
 }
 
 /// Enter runs what is complete, else it begins a line with the indentation that belongs there.
-struct Enter;
+struct Enter {
+    questions: Questions,
+}
 
 impl ConditionalEventHandler for Enter {
     fn handle(
@@ -211,7 +254,7 @@ impl ConditionalEventHandler for Enter {
         context: &EventContext<'_>,
     ) -> Option<Cmd> {
         let code = without_marks(context.line());
-        if is_finished(&code) {
+        if is_finished(&code, &self.questions) {
             return Some(Cmd::AcceptLine);
         }
         let indent = indent_after(&without_marks(&context.line()[..context.pos()]));
@@ -220,11 +263,14 @@ impl ConditionalEventHandler for Enter {
 }
 
 /// Whether an input is a whole cell, a magic, or a line of the shell. The code below `%%time` ends with a blank line.
-fn is_finished(code: &str) -> bool {
+fn is_finished(code: &str, questions: &Questions) -> bool {
     if code.starts_with("%%") {
         return code.ends_with('\n') && code.trim().contains('\n');
     }
-    code.starts_with(['%', '!']) || is_complete(code)
+    code.starts_with(['%', '!'])
+        || questions
+            .is_complete(code)
+            .unwrap_or_else(|| is_complete(code))
 }
 
 /// Backspace takes a whole step of indentation, or a whole line break with its mark (five characters).

@@ -256,6 +256,9 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
     shell
         .console()
         .print_line("%%time, %%timeit   the same for the lines below, up to a blank one")?;
+    shell.console().print_line(
+        "NAME?, NAME??      show help about an object, and its source; _ is the last value",
+    )?;
     shell
         .console()
         .print_line("!LINE              run a line of the shell in the session")?;

@@ -1,7 +1,9 @@
 //! `cellblock repl`: a session at the terminal.
 
 mod editor;
+mod help_lines;
 mod magics;
+mod questions;
 mod shell;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
@@ -13,6 +15,7 @@ use crate::terminal::{Console, Style, plural};
 use cellblock::Preload;
 use clap::Args;
 use editor::{Editor, Prompt, Typed};
+use questions::Questions;
 use shell::Next;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
@@ -39,7 +42,7 @@ pub(crate) struct ReplArgs {
 }
 
 const EXAMPLES: &str = "\
-At the prompt: Tab completes, a blank line ends a block, Ctrl-C stops a cell or clears the line, Ctrl-D ends.
+At the prompt: Tab completes, NAME? shows help and NAME?? the source, _ is the last value, a blank line ends a block, Ctrl-C stops a cell or clears the line, Ctrl-D ends.
 %help lists the commands that begin with %; a line that begins with ! goes to the shell. When standard input is no terminal, each statement in it is a cell.
 
 Examples:
@@ -84,7 +87,8 @@ pub(crate) fn run_prompt(runtime: Runtime, mut shell: Shell) -> anyhow::Result<E
 
 /// Reads cells from a person at a terminal.
 fn read_terminal(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
-    let mut editor = Editor::new(shell.names(), shell.console())?;
+    let questions = Questions::new(runtime.handle().clone(), shell.current_session());
+    let mut editor = Editor::new(shell.names(), questions, shell.console())?;
     loop {
         shell.show_logs();
         let prompt = if shell.is_armed() {

@@ -1,14 +1,16 @@
 //! The session behind the prompt, and its forks. A session that ends is replaced by a new one in the same workspace.
 
+use super::help_lines::HelpLine;
 use super::magics;
+use super::questions::CurrentSession;
 use crate::cell_run::{
     AskInput, CellRunner, CellStop, FinishedCell, InputAnswer, SecondCtrlC, ShowOutput, Signals,
     print_files, print_outcome, save_and_name_plots,
 };
 use crate::failure;
 use crate::terminal::{
-    CheckpointNotice, Console, EnvironmentBar, Style, milliseconds, next_crash, print_restored,
-    size,
+    CheckpointNotice, Console, EnvironmentBar, Place, Style, milliseconds, next_crash,
+    print_restored, size,
 };
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
@@ -41,6 +43,8 @@ pub(crate) struct Shell {
     /// The workspace, when it is not one of the user's.
     fresh: Option<PathBuf>,
     names: Names,
+    /// The same session, for the line editor.
+    current: CurrentSession,
     /// What threads write after their cell.
     pub(super) logs: broadcast::Receiver<Event>,
     /// The notice about checkpoints that was printed last.
@@ -85,6 +89,7 @@ impl Shell {
             console,
             signals,
             logs: session.logs(),
+            current: CurrentSession::new(&session),
             session,
             others: Vec::new(),
             fresh,
@@ -112,6 +117,7 @@ impl Shell {
             console,
             signals,
             logs: session.logs(),
+            current: CurrentSession::new(&session),
             session,
             others: Vec::new(),
             fresh: None,
@@ -165,7 +171,32 @@ impl Shell {
         if matches!(input.trim(), "exit" | "exit()" | "quit" | "quit()") {
             return Ok(Next::Quit(ExitCode::SUCCESS));
         }
+        if let Some(line) = HelpLine::parse(input) {
+            return self.show_help(&line).await;
+        }
         self.run_cell(input, Timing::Hidden).await
+    }
+
+    /// Prints what is known of an object, without running code.
+    async fn show_help(&mut self, line: &HelpLine<'_>) -> anyhow::Result<Next> {
+        let asking = self.session.inspect_at(line.cursor(), line.detail);
+        let help = match self.signals.or(asking).await {
+            Ok(Ok(help)) => help,
+            Ok(Err(error)) => return self.recover(error.into()).await,
+            Err(_) => return Ok(Next::Go),
+        };
+        match help.mime.text("text/plain") {
+            Some(text) => self
+                .console
+                .print_guest(&format!("{}\n", text.trim_end()))?,
+            None => {
+                let name = self.console.name_on_err(line.name);
+                self.console.error(&format!(
+                    "nothing is known of `{name}` without running code; help(...) and print(...) run it"
+                ));
+            }
+        }
+        Ok(Next::Go)
     }
 
     pub(crate) async fn run_cell(&mut self, code: &str, timing: Timing) -> anyhow::Result<Next> {
@@ -176,7 +207,11 @@ impl Shell {
             second_ctrl_c: SecondCtrlC::Repeats,
         };
         let finished = match cell_runner
-            .run(&self.session, Cell::new(code), &mut self.signals)
+            .run(
+                &self.session,
+                Cell::new(code).keep_value(),
+                &mut self.signals,
+            )
             .await
         {
             Ok(finished) => finished,
@@ -284,6 +319,7 @@ impl Shell {
     async fn reopen(&mut self, reason: &str) -> anyhow::Result<Next> {
         self.session.close().await;
         self.session = self.host.open(self.options.clone()).await?;
+        self.current.replace(&self.session);
         self.logs = self.session.logs();
         self.load_names().await;
         let label = self.console.on_err(Style::Warning, "note:");
@@ -294,7 +330,8 @@ impl Shell {
     }
 
     async fn print_result(&self, finished: &FinishedCell, timing: Timing) -> io::Result<()> {
-        print_outcome(finished, self.options.limits.wall, &self.console)?;
+        let limit = self.options.limits.wall;
+        print_outcome(finished, limit, Place::Repl, &self.console)?;
         print_files(finished, self.workspace(), &self.console);
         save_and_name_plots(finished, &self.session, &self.console).await;
         if timing == Timing::Shown {
@@ -345,6 +382,11 @@ impl Shell {
 
     pub(crate) fn rung(&self) -> Rung {
         self.session.rung()
+    }
+
+    /// The session that cells go to, for the line editor.
+    pub(crate) fn current_session(&self) -> CurrentSession {
+        self.current.clone()
     }
 
     pub(crate) fn names(&self) -> Names {
@@ -462,6 +504,7 @@ impl Shell {
         // A session that replaces this one must find its files.
         self.options.workspace = Some(session.workspace().to_owned());
         let left = std::mem::replace(&mut self.session, session);
+        self.current.replace(&self.session);
         let name = left.id().to_owned();
         self.others.push(left);
         self.load_names().await;

@@ -68,7 +68,12 @@ impl Session {
     /// init must know the caller by the id that the caller has there.
     fn with_inner_pid(&self, notification: Notification) -> sys::Result<Notification> {
         match notification.number() {
-            number if matches!(number, nr::PTRACE | nr::SETNS) || UserObjects::is_about(number) => {
+            number
+                if matches!(
+                    number,
+                    nr::PTRACE | nr::SETNS | nr::SETRLIMIT | nr::PRLIMIT64
+                ) || UserObjects::is_about(number) =>
+            {
                 enter_namespaces::innermost_pid(self.init.proc_directory, notification.caller())
                     .map(|pid| notification.with_caller(pid))
             }
@@ -85,12 +90,61 @@ impl Session {
         let allowed = match number {
             nr::PTRACE => return self.handle_ptrace(notification),
             nr::SETNS => return self.handle_setns(notification),
+            nr::SETRLIMIT => return self.set_process_limit(notification),
+            nr::PRLIMIT64 if is_about_processes(arguments) => {
+                return self.set_process_limit(notification);
+            }
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())
                     && !self.may_hit_a_group_of_forks(number, arguments)
             }
         };
         notify::answer(listener, notification, allowed);
+    }
+
+    /// Sets the limit of processes in the place of the caller, which may lower it.
+    fn set_process_limit(&self, notification: &Notification) {
+        let listener = self.init.listener;
+        let outcome =
+            self.process_limit_for(notification)
+                .and_then(|(pid, wanted)| -> sys::Result<()> {
+                    // What was read is the caller's only if the caller still waits: its id may be another process's by now.
+                    if !notify::is_waiting(listener, notification.id()) {
+                        return Err(Errno::SRCH);
+                    }
+                    let most = self.init.processes.saturating_add(self.fork_processes);
+                    limits::set_processes(pid, wanted, most)
+                });
+        match outcome {
+            Ok(()) => drop(notify::return_success(listener, notification.id())),
+            Err(errno) => notify::respond(listener, notification.id(), Err(errno)),
+        }
+    }
+
+    /// The process whose limit a call sets, and the limits.
+    fn process_limit_for(&self, notification: &Notification) -> sys::Result<(Pid, [u64; 2])> {
+        let arguments = notification.arguments();
+        let caller = notification.caller();
+        let (pid, address) = match notification.number() {
+            nr::SETRLIMIT => (caller, arguments[1]),
+            // The limits from before would have to be written to the caller's memory.
+            _ if arguments[3] != 0 => return Err(Errno::PERM),
+            _ if arguments[0] == 0 => (caller, arguments[2]),
+            number if !notify::is_harmless(number, arguments, &self.out_of_bounds()) => {
+                return Err(Errno::PERM);
+            }
+            _ => (arguments[0] as Pid, arguments[2]),
+        };
+        let mut bytes = [0; 16];
+        if sys::read_memory(caller, address, &mut bytes)?.len() < bytes.len() {
+            return Err(Errno::FAULT);
+        }
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        Ok((pid, [word(0), word(8)]))
     }
 
     /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
@@ -230,4 +284,10 @@ impl Session {
             self.forks.settle();
         }
     }
+}
+
+/// Whether `prlimit64` with these arguments sets the limit of processes.
+fn is_about_processes(arguments: &[u64; 6]) -> bool {
+    const PROCESSES: u32 = 6;
+    arguments[1] as u32 == PROCESSES && arguments[2] != 0
 }

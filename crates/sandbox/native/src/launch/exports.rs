@@ -10,7 +10,7 @@ use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_star
 use crate::launch::restart_calls::RestartCode;
 use crate::launch::spawn::LibcFork;
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
-use crate::walls::landlock;
+use crate::walls::{data_limit, landlock, limits};
 
 /// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
 /// the head, each with its socket in `socket`; or a negative error number.
@@ -187,6 +187,12 @@ unsafe extern "C" fn cellblock_restart_calls(functions: *const usize, count: usi
         Ok(changed)
     });
     changed.unwrap_or_else(|Errno(number)| -number)
+}
+
+/// Lets this process use what is set aside for the interpreter beyond the memory limit.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_take_memory_reserve() {
+    data_limit::allow_more(limits::RESERVE);
 }
 
 /// Interrupts the system calls that other threads wait in: a thread that waits at a descriptor then waits at what has this number now.

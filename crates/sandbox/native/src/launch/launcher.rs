@@ -94,6 +94,11 @@ fn has_process_namespace(launch: &Launch) -> bool {
 }
 
 fn enter_namespaces(launch: &Launch) -> Result<(), Failure> {
+    if launch.shared_id != 0 {
+        become_user(launch.shared_id)?;
+        // The change of user closed the process's own files in `/proc`, and the maps of its namespace are written there.
+        privileges::set_dumpable(true);
+    }
     let ordinary = launch.first_id == 0;
     let processes = if has_process_namespace(launch) {
         clone_flags::NEWPID
@@ -114,6 +119,13 @@ fn enter_namespaces(launch: &Launch) -> Result<(), Failure> {
         sys::unshare(flags).at(Stage::Namespaces)?;
     }
     mounts::follow_host().at(Stage::Namespaces)
+}
+
+/// Gives up root's user and groups for the user and group with this id.
+fn become_user(id: u64) -> Result<(), Failure> {
+    sys::clear_groups().at(Stage::Identity)?;
+    sys::set_group(id as u32).at(Stage::Identity)?;
+    sys::set_user(id as u32).at(Stage::Identity)
 }
 
 /// Starts the zygote, then answers the host until it goes.
@@ -185,7 +197,7 @@ fn answer(launch: &Launch) -> bool {
 fn detached_mount(launch: &Launch, request: &Message, path: &CStr) -> Result<Fd, Failure> {
     let mount = sys::clone_tree(path).at(Stage::Workspace)?;
     let plain = mount_attributes::NOSUID | mount_attributes::NODEV;
-    let outcome = if launch.first_id == 0 {
+    let outcome = if launch.first_id == 0 || request.c == 0 {
         sys::set_mount_attributes(mount, c"", plain, None).at(Stage::Workspace)
     } else {
         // The session has a user id of its own; what it writes shall belong to the owner of the directory.
@@ -342,9 +354,7 @@ fn prepare_zygote(
         }
     } else if launch.first_id != 0 && launch.walls & walls::PRIVILEGES != 0 {
         // No namespace to give each session an id of its own: they share one, but it is not root's.
-        sys::clear_groups().at(Stage::Identity)?;
-        sys::set_group(launch.first_id as u32).at(Stage::Identity)?;
-        sys::set_user(launch.first_id as u32).at(Stage::Identity)?;
+        become_user(launch.first_id)?;
     }
     if launch.walls & walls::PRIVILEGES != 0 {
         privileges::no_new_privileges().at(Stage::Privileges)?;

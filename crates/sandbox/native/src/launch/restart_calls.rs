@@ -7,8 +7,11 @@
 //!
 //! This is done where libc makes the call. The instructions `mov eax, NUMBER; syscall` of its function become a jump to a few instructions
 //! of ours, which do the same until the outcome is another one. Everything in the process that uses libc profits: Python, and libraries in C.
+//!
+//! Calls that map memory are made again in the same way, when there was not enough and `walls/data_limit.rs` has made room.
 
 use crate::sys::{Errno, Result, nr, syscall};
+use crate::walls::data_limit;
 use crate::walls::seccomp::{CHANGES, METADATA_CHANGES};
 
 /// As much of a function as is searched for the call.
@@ -38,6 +41,9 @@ fn is_restarted(number: usize) -> bool {
     let mut all = CHANGES.iter().chain(METADATA_CHANGES).chain(SIGNALS);
     number != nr::CREAT && all.any(|restarted| *restarted == number)
 }
+
+/// Calls that are made again when there is room after all.
+const MAPPINGS: &[usize] = &[nr::MMAP, nr::MPROTECT, nr::MREMAP];
 
 /// Half of what a jump reaches, so that every slot of the page is in reach.
 const MAX_DISTANCE: usize = 1 << 30;
@@ -80,19 +86,28 @@ impl RestartCode {
         };
         let site = function + offset;
         let slot = self.page + self.used_slots * SLOT_BYTES;
-        if self.used_slots == PAGE_BYTES / SLOT_BYTES {
+        let back = site + CALL_BYTES;
+        let (restarting, mapping);
+        let instructions: &[u8] = if MAPPINGS.contains(&(number as usize)) {
+            mapping = mapping_call(number, slot, back)?;
+            &mapping
+        } else {
+            restarting = restarting_call(number, slot, back)?;
+            &restarting
+        };
+        let slots = instructions.len().div_ceil(SLOT_BYTES);
+        if self.used_slots + slots > PAGE_BYTES / SLOT_BYTES {
             return Err(Errno::OVERFLOW);
         }
-        let instructions = restarting_call(number, slot, site + CALL_BYTES)?;
         // Two bytes that do nothing come after the jump.
         let mut jump = [0xE9, 0, 0, 0, 0, 0x66, 0x90];
         jump[1..5].copy_from_slice(&distance(site + 5, slot)?);
         // SAFETY: a page of ours, and code that does not run now.
         unsafe {
-            write_code(slot, &instructions)?;
+            write_code(slot, instructions)?;
             write_code(site, &jump)?;
         }
-        self.used_slots += 1;
+        self.used_slots += slots;
         Ok(true)
     }
 }
@@ -119,7 +134,9 @@ fn find_call(code: &[u8]) -> Option<(usize, u32)> {
         .find_map(|(offset, window)| match *window {
             [0xB8, a, b, c, d, 0x0F, 0x05] => {
                 let number = u32::from_le_bytes([a, b, c, d]);
-                is_restarted(number as usize).then_some((offset, number))
+                let is_wanted =
+                    is_restarted(number as usize) || MAPPINGS.contains(&(number as usize));
+                is_wanted.then_some((offset, number))
             }
             _ => None,
         })
@@ -137,6 +154,42 @@ fn restarting_call(number: u32, slot: usize, back: usize) -> Result<[u8; 18]> {
     ];
     let end = slot + code.len();
     code[14..].copy_from_slice(&distance(end, back)?);
+    Ok(code)
+}
+
+/// The same for a call that maps memory: refused for lack of memory, it is made again if [`data_limit::make_room`] says so. The stack below its
+/// pointer is left alone, and all registers that arguments are in are as before.
+fn mapping_call(number: u32, slot: usize, back: usize) -> Result<[u8; 92]> {
+    let [a, b, c, d] = number.to_le_bytes();
+    let make_room = data_limit::make_room as *const () as usize;
+    let f = (make_room as u64).to_le_bytes();
+    let mut code = [
+        0xB8, a, b, c, d, // mov eax, number
+        0x0F, 0x05, // syscall
+        0x48, 0x83, 0xF8, 0xF4, // cmp rax, -ENOMEM
+        0x75, 0x4A, // jne to the end
+        0x48, 0x8D, 0x64, 0x24, 0x80, // lea rsp, [rsp - 128]
+        0x57, 0x56, 0x52, // push rdi, rsi, rdx
+        0x41, 0x52, 0x41, 0x50, 0x41, 0x51, // push r10, r8, r9
+        0x53, // push rbx
+        0x48, 0x89, 0xE3, // mov rbx, rsp
+        0x48, 0x83, 0xE4, 0xF0, // and rsp, -16
+        0x4C, 0x89, 0xD1, // mov rcx, r10
+        0xBF, a, b, c, d, // mov edi, number
+        0x48, 0xB8, f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], // mov rax, make_room
+        0xFF, 0xD0, // call rax
+        0x48, 0x89, 0xDC, // mov rsp, rbx
+        0x5B, // pop rbx
+        0x41, 0x59, 0x41, 0x58, 0x41, 0x5A, // pop r9, r8, r10
+        0x5A, 0x5E, 0x5F, // pop rdx, rsi, rdi
+        0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0, // lea rsp, [rsp + 128]
+        0x85, 0xC0, // test eax, eax
+        0x75, 0xB0, // jnz to the start
+        0x48, 0xC7, 0xC0, 0xF4, 0xFF, 0xFF, 0xFF, // mov rax, -ENOMEM
+        0xE9, 0, 0, 0, 0, // jmp back
+    ];
+    let end = slot + code.len();
+    code[88..].copy_from_slice(&distance(end, back)?);
     Ok(code)
 }
 
@@ -188,6 +241,24 @@ mod tests {
         let kill: extern "C" fn(i32, i32) -> i64 = unsafe { core::mem::transmute(page) };
         assert_eq!(kill(crate::sys::own_pid(), 0), 0);
         assert_eq!(kill(crate::sys::own_pid(), 999), -22);
+    }
+
+    #[test]
+    fn a_mapping_that_the_limit_refuses_is_made_again_when_there_is_room() {
+        let page = RestartCode::near(0x1000_0000).unwrap().page;
+        let [a, b, c, d] = (nr::MMAP as u32).to_le_bytes();
+        // `mov r10, rcx; mov eax, mmap; syscall; ret`
+        let code = [0x49, 0x89, 0xCA, 0xB8, a, b, c, d, 0x0F, 0x05, 0xC3];
+        // SAFETY: a fresh page of ours.
+        unsafe { write_code(page, &code).unwrap() };
+        // SAFETY: a function of ours, which nothing runs.
+        assert!(unsafe { RestartCode::near(page).unwrap().apply_to(page) }.unwrap());
+        // SAFETY: the function takes six numbers and returns one.
+        let map: extern "C" fn(usize, usize, usize, usize, isize, usize) -> isize =
+            unsafe { core::mem::transmute(page) };
+        let private_anonymous = 0x22;
+        assert!(map(0, PAGE_BYTES, 3, private_anonymous, -1, 0) > 0);
+        assert_eq!(map(0, 1 << 60, 3, private_anonymous, -1, 0), -12);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::walls::limits;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
 };
 use crate::wire::config::{Item, Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
@@ -153,6 +153,11 @@ fn rules(request: &Spawn) -> Rules {
             Metadata::ByInit
         } else {
             Metadata::Free
+        },
+        ids: if has(request, walls::NAMESPACES) && has(request, walls::PRIVILEGES) {
+            Ids::OnlyOwn
+        } else {
+            Ids::Free
         },
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::init::sweep;
 use crate::sys::text::{Text, leading_number};
-use crate::sys::{Fd, Pid, Result, close, each_line_at, effective_ids, nr, syscall};
-use crate::walls::mounts;
+use crate::sys::{Errno, Fd, Pid, Result, close, each_line_at, effective_ids, nr, syscall};
+use crate::walls::{data_limit, mounts};
 use crate::wire::config::{Spawn, walls};
 
 const STACK: usize = 3;
@@ -23,8 +23,8 @@ const REAL_TIME_PRIORITY: usize = 14;
 const MAX_LOCKED_BYTES: u64 = 64 << 10;
 const MAX_PENDING_SIGNALS: u64 = 256;
 
-/// What the interpreter itself may use beyond the memory limit.
-const RESERVE: u64 = 48 << 20;
+/// What the interpreter itself may use beyond the memory limit: a cell that ran into the limit leaves it no memory to go on.
+pub const RESERVE: u64 = 48 << 20;
 
 /// Applies the limits of a session to the calling process and so to all that it starts.
 pub fn apply(spawn: &Spawn) -> Result<()> {
@@ -66,11 +66,40 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     }
     if spawn.walls & walls::MEMORY != 0 {
         // DATA, not AS: it gives a clean MemoryError and still lets a large file be mapped.
-        // A cell that ran into it leaves the interpreter no memory to go on; the guest may then take what is above.
-        let most = spawn.memory.saturating_add(RESERVE).min(hard(DATA)?);
-        prlimit(DATA, [spawn.memory.min(most.saturating_sub(RESERVE)), most])?;
+        // Soft, so that the process can make room for what is reserved and not used.
+        let hard = hard(DATA)?;
+        let soft = spawn.memory.min(hard.saturating_sub(RESERVE));
+        prlimit(DATA, [soft, hard])?;
+        data_limit::follow_use(soft);
     }
     Ok(())
+}
+
+/// Sets the limit of processes of a process of the session, as its code asked for. At most `most` can be asked for.
+pub fn set_processes(pid: Pid, wanted: [u64; 2], most: u64) -> Result<()> {
+    let [soft, wanted_hard] = wanted;
+    if soft > wanted_hard {
+        return Err(Errno::INVAL);
+    }
+    let mut present = [0u64; 2];
+    // SAFETY: `struct rlimit64` is two words.
+    unsafe {
+        syscall(
+            nr::PRLIMIT64,
+            [pid as usize, PROCESSES, 0, present.as_mut_ptr() as usize],
+        )
+    }?;
+    if soft > most.max(present[0]) || wanted_hard > present[1] {
+        return Err(Errno::PERM);
+    }
+    // SAFETY: `struct rlimit64` is two words.
+    unsafe {
+        syscall(
+            nr::PRLIMIT64,
+            [pid as usize, PROCESSES, wanted.as_ptr() as usize, 0],
+        )
+    }
+    .map(drop)
 }
 
 /// Lets a process of the session have this many processes and threads beside it.

@@ -1,5 +1,6 @@
 //! The walls around the processes of a session: one module for each mechanism of the kernel.
 
+pub mod data_limit;
 pub mod harden;
 pub mod landlock;
 pub mod limits;

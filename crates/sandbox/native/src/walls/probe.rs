@@ -9,7 +9,7 @@ use crate::walls::mounts;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
 };
 use crate::walls::users::{Mapping, map_users};
 use crate::wire::message::Message;
@@ -151,6 +151,7 @@ fn filter(signals: Signals) -> sys::Result<()> {
         changes: Changes::Free,
         blocks: Blocks::ByWriting,
         metadata: Metadata::Free,
+        ids: Ids::Free,
     };
     seccomp::install(rules).map(drop)
 }

@@ -70,6 +70,9 @@ record! {
         walls,
         /// First of 65 536 user and group ids that sessions may have; 0 for an ordinary user, which has only its own.
         first_id,
+        /// The user and group id that the launcher takes before it makes namespaces; 0 where it keeps its own. Root without the right to
+        /// make namespaces makes them as this user.
+        shared_id,
         /// Most bytes in the zygote's own temporary directory.
         temporary_bytes,
     }
@@ -220,6 +223,7 @@ mod tests {
         let launch = Launch {
             walls: walls::FILES | walls::NAMESPACES,
             first_id: 7,
+            shared_id: 0,
             temporary_bytes: u64::MAX,
         };
         let mut bytes = launch.to_bytes().to_vec();

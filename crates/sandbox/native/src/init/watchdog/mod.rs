@@ -17,6 +17,9 @@ use crate::wire::config::walls;
 /// How often it looks, in milliseconds.
 pub const PERIOD_MS: i32 = 100;
 
+/// How many processes beside the head are compared with it. More count in full.
+const MAX_COMPARED: usize = 128;
+
 /// When to look again, in milliseconds, after a look that took so long: not all of the time.
 pub fn pause_after(cost: u64) -> u64 {
     const MAX_PAUSE_MS: u64 = 1_000;
@@ -122,29 +125,48 @@ impl<P: Protected> Watched<'_, P> {
                 Err(areas) => doubtful += areas,
             }
         });
+        let share_of =
+            |pid| Share::of(self.proc_directory, living_thread(self.proc_directory, pid));
+        let mut beside_head = [Share::default(); MAX_COMPARED];
+        let mut compared = 0;
         self.each_counted(|pid| {
-            if own > limit {
+            if own > limit || pid == self.head {
                 return;
             }
-            let thread = living_thread(self.proc_directory, pid);
-            match Share::of(self.proc_directory, thread) {
-                Some(share) if pid == self.head => {
-                    // The head counts in full: what it shares with its standbys is still its own.
-                    own += share.own_in_full;
-                    shared += share.shared;
-                    shared_by_head = share.with_others;
+            match (share_of(pid), beside_head.get_mut(compared)) {
+                (Some(share), Some(slot)) => {
+                    *slot = share;
+                    compared += 1;
                 }
-                Some(share) => {
-                    own += share.own;
-                    shared += share.shared;
-                }
+                (Some(share), None) => own += share.own,
                 // A process that made itself unreadable counts in full.
-                None => {
+                (None, _) => {
                     let memory = self.of(pid);
                     doubtful += memory.resident + memory.swapped;
                 }
             }
         });
+        // After the others: one that was just forked from the head has pages in common with it, and the head must show them too.
+        let head = share_of(self.head);
+        match head {
+            // The head counts in full: what it shares with its standbys is still its own.
+            Some(head) => {
+                own += head.own_in_full;
+                shared += head.shared;
+                shared_by_head = head.with_others;
+            }
+            None => {
+                let memory = self.of(self.head);
+                doubtful += memory.resident + memory.swapped;
+            }
+        }
+        for share in &beside_head[..compared] {
+            // The rest may be the head's pages, which are counted already: a standby that is not hidden yet has nothing else.
+            let certain = share.own_beside(&head.unwrap_or_default());
+            own += certain;
+            doubtful += share.own.saturating_sub(certain);
+            shared += share.shared;
+        }
         HeldMemory {
             // What is mapped and has a name stands in both; to add them would end a session at half its limit.
             certain: own + shared.max(named) + in_kernel + self.page_tables_of_standbys(),

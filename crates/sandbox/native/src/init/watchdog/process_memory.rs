@@ -144,11 +144,14 @@ pub fn most_areas(proc_directory: Fd) -> u64 {
 }
 
 /// What a process holds, looked at closely: pages that n processes have count one n-th.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Its heap and the like.
     pub own: u64,
     /// The same, with every page counted once.
     pub own_in_full: u64,
+    /// Pages of `own` that are certainly its alone.
+    pub alone: u64,
     /// Memory that it shares on purpose.
     pub shared: u64,
     /// Everything that others have as well.
@@ -156,6 +159,16 @@ pub struct Share {
 }
 
 impl Share {
+    /// What is certainly not the head's as well, where this is a process beside the head. The head is counted in full, and what it has in common
+    /// with a process that it forked must not be counted twice.
+    ///
+    /// A page that the head and this process have is the same part of the share of both. So all such pages are no more of this share than
+    /// what the head has in common with others is of the head's share.
+    pub fn own_beside(&self, head: &Share) -> u64 {
+        let in_common = head.own.saturating_sub(head.alone);
+        self.own.saturating_sub(in_common).max(self.alone)
+    }
+
     /// Of this process, if one may look into it.
     pub fn of(proc_directory: Fd, pid: Pid) -> Option<Share> {
         let path = Text::<48>::new(format_args!("{pid}/smaps_rollup")).ok()?;
@@ -168,10 +181,16 @@ impl Share {
             leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)
         };
         let swapped = bytes(b"Swap:").unwrap_or(0);
+        let anonymous = bytes(b"Pss_Anon:")?;
+        let shared = bytes(b"Pss_Shmem:").unwrap_or(0);
+        // The kernel does not say which of the pages that only this process has are of files.
+        let alone = (bytes(b"Private_Clean:").unwrap_or(0) + bytes(b"Private_Dirty:").unwrap_or(0))
+            .saturating_sub(bytes(b"Pss_File:").unwrap_or(0) + shared);
         Some(Share {
-            own: bytes(b"Pss_Anon:")? + bytes(b"SwapPss:").unwrap_or(swapped),
+            own: anonymous + bytes(b"SwapPss:").unwrap_or(swapped),
             own_in_full: bytes(b"Anonymous:")? + swapped,
-            shared: bytes(b"Pss_Shmem:").unwrap_or(0),
+            alone: alone.min(anonymous),
+            shared,
             with_others: bytes(b"Shared_Clean:").unwrap_or(0)
                 + bytes(b"Shared_Dirty:").unwrap_or(0),
         })
@@ -181,6 +200,28 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_has_in_common_with_the_head_is_not_counted_twice() {
+        let head = Share {
+            own: 60,
+            own_in_full: 100,
+            alone: 20,
+            ..Share::default()
+        };
+        let beside = |own, alone| {
+            let share = Share {
+                own,
+                alone,
+                ..Share::default()
+            };
+            share.own_beside(&head)
+        };
+        // A copy of the head that wrote to 5 pages, one that wrote to none, and a process with memory of its own.
+        assert_eq!([beside(45, 5), beside(40, 0), beside(90, 90)], [5, 0, 90]);
+        // Two that share 100 pages which the head does not have.
+        assert_eq!(beside(50, 0), 10);
+    }
 
     #[test]
     fn a_process_holds_what_its_status_says_and_what_the_kernel_has_for_it() {

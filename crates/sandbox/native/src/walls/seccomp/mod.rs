@@ -1,6 +1,7 @@
 //! The system call filter: a deny list of what no snippet needs and what kernels are attacked through.
 
 use crate::sys::{Fd, Result, clone_flags, nr};
+use crate::walls::users;
 
 mod calls;
 mod memory;
@@ -85,6 +86,16 @@ pub enum Metadata {
     Free,
 }
 
+/// Which users and groups a session can name when it changes its own ids or the owner of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ids {
+    /// Its own alone. The kernel says that the others are invalid (`EINVAL`), because the namespace has no others; a program without
+    /// privileges expects that they are refused (`EPERM`).
+    OnlyOwn,
+    /// All: the kernel refuses those of others by itself.
+    Free,
+}
+
 /// What a session is allowed beyond the common list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -106,6 +117,8 @@ pub struct Rules {
     pub blocks: Blocks,
     /// Which process changes what Landlock does not look at.
     pub metadata: Metadata,
+    /// Which users and groups it can name.
+    pub ids: Ids,
 }
 
 impl Rules {
@@ -163,6 +176,9 @@ impl Program {
         );
         if rules.blocks == Blocks::ByWriting {
             self.reservations();
+        }
+        if rules.ids == Ids::OnlyOwn {
+            self.foreign_ids();
         }
         self.controls(rules);
         // No cgroup counts what waits in netlink sockets, so init bounds their number.
@@ -371,11 +387,39 @@ impl Program {
         self.answer(PERM);
     }
 
-    /// The limit of processes is a soft one, because init raises it for processes of forks. So the session itself may
-    /// not change it.
+    /// Refuses the ids of other users and groups. -1 leaves an id as it is.
+    fn foreign_ids(&mut self) {
+        const UNCHANGED: u32 = u32::MAX;
+        // The first argument that is an id, how many there are, and the calls.
+        let calls: [(u32, u32, &[usize]); 5] = [
+            (0, 1, &[nr::SETUID, nr::SETGID]),
+            (0, 2, &[nr::SETREUID, nr::SETREGID]),
+            (0, 3, &[nr::SETRESUID, nr::SETRESGID]),
+            (1, 2, &[nr::CHOWN, nr::LCHOWN, nr::FCHOWN]),
+            (2, 2, &[nr::FCHOWNAT]),
+        ];
+        for (first, count, numbers) in calls {
+            let checks = 4 * count as u8 + 1;
+            for (index, &number) in numbers.iter().enumerate() {
+                let others = (numbers.len() - index - 1) as u8;
+                let otherwise = if others == 0 { checks } else { 0 };
+                self.add(JUMP_EQUAL, number as u32, others, otherwise);
+            }
+            for id in first..first + count {
+                self.add(LOAD, argument(id), 0, 0);
+                self.add(JUMP_EQUAL, users::SESSION_ID, 2, 0);
+                self.add(JUMP_EQUAL, UNCHANGED, 1, 0);
+                self.answer(PERM);
+            }
+            self.add(LOAD, OFFSET_NUMBER, 0, 0);
+        }
+    }
+
+    /// The limit of processes is a soft one, because init raises it for processes of forks. So init sets it in the place of the session's
+    /// code, which may lower it.
     fn process_limit(&mut self) {
         const PROCESSES: u32 = 6;
-        self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, PERM);
+        self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, NOTIFY_INIT);
         // A null pointer only asks. What is not about this limit goes on to the notifications about other processes.
         self.add(JUMP_EQUAL, nr::PRLIMIT64 as u32, 0, 8);
         self.add(LOAD, argument(1), 0, 0);
@@ -384,7 +428,7 @@ impl Program {
         self.add(JUMP_EQUAL, 0, 0, 2);
         self.add(LOAD, argument(2) + 4, 0, 0);
         self.add(JUMP_EQUAL, 0, 1, 0);
-        self.answer(PERM);
+        self.answer(NOTIFY_INIT);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 

@@ -22,6 +22,7 @@ pub(super) const SEALED: Rules = Rules {
     changes: Changes::Free,
     blocks: Blocks::ByWriting,
     metadata: Metadata::Free,
+    ids: Ids::OnlyOwn,
 };
 pub(super) const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -33,10 +34,21 @@ pub(super) const BARE: Rules = Rules {
     changes: Changes::Free,
     blocks: Blocks::ByReserving,
     metadata: Metadata::ByInit,
+    ids: Ids::Free,
 };
 
 pub(super) fn decide(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
     run(rules, X86_64, number as u32, arguments)
+}
+
+/// Arguments of a call that names no user and no group but the session's own.
+fn with_own_ids(number: usize) -> [u64; 6] {
+    let own = u64::from(users::SESSION_ID);
+    match number {
+        nr::CHOWN | nr::LCHOWN | nr::FCHOWN => [0, own, own, 0, 0, 0],
+        nr::FCHOWNAT => [0, 0, own, own, 0, 0],
+        _ => [0; 6],
+    }
 }
 
 fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
@@ -289,12 +301,12 @@ fn tracing_is_refused_and_being_traced_is_asked_about() {
 }
 
 #[test]
-fn a_session_cannot_raise_its_limit_of_processes() {
+fn init_sets_the_limit_of_processes_in_the_place_of_a_session() {
     const PROCESSES: u64 = 6;
     let somewhere = 0x7FFF_0000_0000;
     let set = |resource, new| decide(SEALED, nr::PRLIMIT64, [0, resource, new, 0, 0, 0]);
-    assert_eq!(set(PROCESSES, 0x1000), Refused(1));
-    assert_eq!(set(PROCESSES, somewhere), Refused(1));
+    assert_eq!(set(PROCESSES, 0x1000), Asked);
+    assert_eq!(set(PROCESSES, somewhere), Asked);
     assert_eq!([set(PROCESSES, 0), set(7, somewhere)], [Allowed; 2]);
     assert_eq!(
         decide(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
@@ -302,8 +314,43 @@ fn a_session_cannot_raise_its_limit_of_processes() {
     );
     assert_eq!(
         [6, 7].map(|resource| decide(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
-        [Refused(1), Allowed]
+        [Asked, Allowed]
     );
+}
+
+#[test]
+fn ids_of_others_are_refused_and_the_own_ones_are_not() {
+    const OWN: u64 = 1000;
+    const UNCHANGED: u64 = 0xFFFF_FFFF;
+    for (number, first, count) in [
+        (nr::SETUID, 0, 1),
+        (nr::SETGID, 0, 1),
+        (nr::SETREUID, 0, 2),
+        (nr::SETREGID, 0, 2),
+        (nr::SETRESUID, 0, 3),
+        (nr::SETRESGID, 0, 3),
+        (nr::CHOWN, 1, 2),
+        (nr::LCHOWN, 1, 2),
+        (nr::FCHOWN, 1, 2),
+        (nr::FCHOWNAT, 2, 2),
+    ] {
+        let mut arguments = [7; 6];
+        arguments[first..first + count].fill(OWN);
+        assert_eq!(decide(SEALED, number, arguments), Allowed, "{number}");
+        for id in first..first + count {
+            let with = |value| {
+                let mut arguments = arguments;
+                arguments[id] = value;
+                decide(SEALED, number, arguments)
+            };
+            assert_eq!(
+                [with(UNCHANGED), with(u64::MAX), with(0), with(1001)],
+                [Allowed, Allowed, Refused(1), Refused(1)],
+                "{number}"
+            );
+        }
+    }
+    assert_eq!(decide(BARE, nr::SETUID, [0; 6]), Allowed);
 }
 
 #[test]
@@ -346,8 +393,8 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
     for &number in CHANGES.iter().chain(METADATA_CHANGES) {
         assert_eq!(
             [
-                decide(KEEPING, number, [0; 6]),
-                decide(SEALED, number, [0; 6])
+                decide(KEEPING, number, with_own_ids(number)),
+                decide(SEALED, number, with_own_ids(number))
             ],
             [Asked, Allowed],
             "call {number}"
@@ -390,8 +437,8 @@ fn what_landlock_does_not_look_at_is_init_s_to_do_where_it_alone_guards_files() 
         (nr::CHMOD, [0, mode, 0, 0, 0, 0]),
         (nr::FCHMODAT, [0, 0, mode, 0, 0, 0]),
         (nr::FCHMODAT2, [0, 0, mode, empty_path, 0, 0]),
-        (nr::LCHOWN, [0; 6]),
-        (nr::FCHOWNAT, [0; 6]),
+        (nr::LCHOWN, with_own_ids(nr::LCHOWN)),
+        (nr::FCHOWNAT, with_own_ids(nr::FCHOWNAT)),
         (nr::UTIMENSAT, [0; 6]),
         (nr::UTIME, [0; 6]),
         (nr::TRUNCATE, [0; 6]),

@@ -1,0 +1,108 @@
+//! `cellblock exec notebook.ipynb`: runs a notebook, and writes its outputs back.
+
+use super::exec::exit_status;
+use super::jupyter::{HostOpener, about, notebook_host};
+use crate::args::{EnvironmentArgs, PythonArgs};
+use crate::cell_run::Signals;
+use crate::failure::Usage;
+use crate::terminal::Console;
+use anyhow::Context as _;
+use cellblock::{SessionOptions, Shell, Status, journal::python_literal};
+use cellblock_jupyter::{Notebook, NotebookEnd};
+use serde_json::Value;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::mpsc;
+
+/// A notebook that is to be run, and what it is run with.
+pub(crate) struct NotebookFile<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) options: SessionOptions,
+    pub(crate) python: &'a PythonArgs,
+    pub(crate) environment: &'a EnvironmentArgs,
+}
+
+/// Whether a file is a notebook, by its name.
+pub(crate) fn is_notebook(path: Option<&PathBuf>) -> bool {
+    path.is_some_and(|path| path.extension().is_some_and(|ending| ending == "ipynb"))
+}
+
+impl NotebookFile<'_> {
+    /// Runs the notebook. The status is that of its first cell that failed.
+    pub(crate) async fn run(mut self, console: &Console) -> anyhow::Result<u8> {
+        let name = self.path.display();
+        let text = fs::read_to_string(self.path)
+            .map_err(|error| Usage::plain(format!("{name} cannot be read: {error}")))?;
+        let mut notebook =
+            Notebook::parse(&text).map_err(|error| Usage::plain(format!("{name}: {error}")))?;
+        let seed = std::mem::take(&mut self.options.seed);
+        let assignments: Vec<String> = seed
+            .iter()
+            .map(|(name, value)| format!("{name} = {}", python_literal(value)))
+            .collect();
+        notebook.set_parameters(&assignments);
+        self.options.shell = Shell::Ipython;
+        let mut signals = Signals::new()?;
+        let preparing = notebook_host(self.python, self.environment, console);
+        let host = match signals.or(preparing).await {
+            Ok(host) => host?,
+            Err(stopped) => return super::exec::stopped_status(stopped),
+        };
+        let about = about(&host);
+        let options = self.options;
+        let opener = Arc::new(HostOpener { host, options });
+        let (interrupt, interrupts) = mpsc::channel(1);
+        let mut running = Box::pin(notebook.run(opener, about, interrupts));
+        let end = loop {
+            tokio::select! {
+                end = &mut running => break end,
+                signal = signals.next() => {
+                    if signal != SignalKind::interrupt().as_raw_value() {
+                        return Ok(128 + signal as u8);
+                    }
+                    let _ = interrupt.try_send(());
+                }
+            }
+        };
+        drop(running);
+        write_back(self.path, &notebook.to_text())?;
+        Ok(tell(&end, console))
+    }
+}
+
+/// Replaces the file as a whole: a reader never finds half a notebook.
+fn write_back(path: &Path, text: &str) -> anyhow::Result<()> {
+    let context = || format!("writing {}", path.display());
+    let target = path.canonicalize().with_context(context)?;
+    let directory = target.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(context)?;
+    file.write_all(text.as_bytes()).with_context(context)?;
+    let permissions = fs::metadata(&target).with_context(context)?.permissions();
+    fs::set_permissions(file.path(), permissions).with_context(context)?;
+    file.persist(&target).with_context(context)?;
+    Ok(())
+}
+
+/// Says which cell failed. Returns the exit status.
+fn tell(end: &NotebookEnd, console: &Console) -> u8 {
+    let NotebookEnd::Failed {
+        cell,
+        name,
+        value,
+        ending,
+    } = end
+    else {
+        return 0;
+    };
+    console.say_guest(&format!("cell {cell} of the notebook: {name}: {value}\n"));
+    let number = |field: &str| {
+        let number = ending.get(field).and_then(Value::as_i64);
+        number.and_then(|number| i32::try_from(number).ok())
+    };
+    let status = ending.get("status").cloned().unwrap_or_default();
+    let status: Status = serde_json::from_value(status).unwrap_or(Status::Failure);
+    exit_status(status, number("exit_code"), number("signal"))
+}

@@ -1,0 +1,63 @@
+//! The WebSocket of a client: all channels of a kernel in one connection.
+
+use super::frames::{BINARY_PROTOCOL, FrameForm};
+use super::kernels::{Kernels, ServedKernel};
+use crate::auth::Caller;
+use crate::error::ApiError;
+use axum::Extension;
+use axum::extract::Path;
+use axum::extract::ws::{self, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use bytes::Bytes;
+use cellblock_jupyter::Outgoing;
+use std::sync::Arc;
+
+/// The longest message of a client.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Connects a client to a kernel.
+pub(super) async fn connect(
+    Extension(kernels): Extension<Arc<Kernels>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, ApiError> {
+    let kernel = kernels.get(caller.id(), &id)?;
+    let upgrade = upgrade
+        .protocols([BINARY_PROTOCOL])
+        .max_message_size(MAX_MESSAGE_BYTES)
+        .max_frame_size(MAX_MESSAGE_BYTES);
+    let form = match upgrade.selected_protocol() {
+        Some(_) => FrameForm::Binary,
+        None => FrameForm::Text,
+    };
+    Ok(upgrade.on_upgrade(move |socket| serve(socket, kernel, form)))
+}
+
+/// Passes messages on both ways until the client or the kernel is gone.
+async fn serve(mut socket: WebSocket, kernel: Arc<ServedKernel>, form: FrameForm) {
+    let (client, mut messages) = kernel.connect();
+    let identity = Bytes::from(client.to_string());
+    loop {
+        tokio::select! {
+            outgoing = messages.recv() => {
+                let Some(Outgoing { channel, message }) = outgoing else { break };
+                if socket.send(form.encode(channel, &message)).await.is_err() {
+                    break;
+                }
+            }
+            frame = socket.recv() => {
+                let Some(Ok(frame)) = frame else { break };
+                if matches!(frame, ws::Message::Close(_)) {
+                    break;
+                }
+                // Pings are answered by the library, and a malformed message has no one to be told.
+                if let Some((channel, mut message)) = FrameForm::decode(&frame) {
+                    message.identities = vec![identity.clone()];
+                    kernel.receive(channel, message).await;
+                }
+            }
+        }
+    }
+    kernel.disconnect(client);
+}

@@ -1,0 +1,105 @@
+//! The machine and what lives on it, for administrators.
+
+use super::Route;
+use crate::auth::{Access, Caller, Scope};
+use crate::error::ApiError;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::Method;
+use cellblock_session::{Probe, Verdict};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub(super) fn routes() -> Vec<Route> {
+    let admin = Access::Needs(Scope::Admin);
+    vec![
+        Route::new(
+            Method::GET,
+            "/v1/machine",
+            admin,
+            "What the machine offers: walls, Python, packages",
+            machine,
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/live",
+            admin,
+            "The users with live sessions, and what these may take; not what is in them",
+            live,
+        ),
+        Route::new(
+            Method::DELETE,
+            "/v1/users/{user}/live",
+            admin,
+            "End the live sessions of a user; they come back from their journals",
+            end,
+        ),
+    ]
+}
+
+async fn machine(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
+    let probe = tokio::task::spawn_blocking(Probe::run).await;
+    let probe = probe.map_err(|error| ApiError::internal(error.to_string()))?;
+    let walls = match &probe {
+        Ok(probe) => probe
+            .verdicts()
+            .map(|(mechanism, verdict)| match verdict {
+                Verdict::Works { version } => {
+                    json!({"name": mechanism.name(), "works": true, "version": version})
+                }
+                Verdict::Fails(why) => json!({
+                    "name": mechanism.name(), "works": false, "why": why, "remedy": mechanism.remedy(),
+                }),
+            })
+            .collect::<Vec<Value>>(),
+        Err(error) => vec![json!({"name": "probe", "works": false, "why": error.to_string()})],
+    };
+    let environment = state.host().environment();
+    let packages = environment
+        .packages
+        .iter()
+        .map(|package| json!({"name": package.name, "version": package.version}));
+    Ok(Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "walls": walls,
+        "python": environment.interpreter.version.to_string(),
+        "packages": packages.collect::<Vec<Value>>(),
+        "readers": state.readers(),
+    })))
+}
+
+async fn live(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
+    let mut by_user: BTreeMap<String, (usize, u64, usize)> = BTreeMap::new();
+    for live in state.live().all() {
+        let entry = by_user.entry(live.user.clone()).or_default();
+        entry.0 += 1;
+        entry.1 += live.memory;
+        entry.2 += live.queued();
+    }
+    let mut users = Vec::new();
+    for (user, (sessions, memory, cells)) in by_user {
+        let name = state.store().user(&user).await?.map(|user| user.name);
+        users.push(json!({
+            "user": user, "name": name, "sessions": sessions, "memory": memory, "cells": cells,
+            "runs": state.runs().running_of(&user),
+        }));
+    }
+    Ok(Json(json!({"users": users})))
+}
+
+async fn end(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(user): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let sessions = state.live().of_user(&user);
+    for live in &sessions {
+        state.live().remove(&live.id);
+        live.suspend().await;
+    }
+    state
+        .audit(caller.id(), "user.end_sessions", Some(&user), None)
+        .await;
+    Ok(Json(json!({"ended": sessions.len()})))
+}

@@ -1,0 +1,57 @@
+//! Backup of a running server, and restore into another directory.
+
+use crate::common::{Caller, TestServer, host};
+use cellblock_server::{Server, ServerOptions, backup, restore};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_running_server_brings_users_and_sessions_back() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    admin.run(&session, "kept = 'still here'").await;
+    let archive = server.data.path().join("backup.tar");
+    backup(&server.data.path().join("data"), &archive).expect("a backup");
+    admin.run(&session, "kept = 'changed later'").await;
+    assert!(
+        backup(&server.data.path().join("data"), &archive).is_err(),
+        "an archive is never written over"
+    );
+
+    let other = tempfile::tempdir().expect("a directory");
+    let data = other.path().join("data");
+    restore(&archive, &data).expect("restored");
+    assert!(
+        restore(&archive, &data).is_err(),
+        "a store is never written over"
+    );
+    let restored = Server::open(host(other.path()), ServerOptions::new(&data))
+        .await
+        .expect("a server");
+    let restored = TestServer {
+        router: restored.router(),
+        server: restored,
+        data: other,
+    };
+    let login = json!({"name": "ada", "password": "a long password"});
+    let answer = restored.anyone().post("/v1/login", login).await;
+    let ada: Caller<'_> = restored.anyone().logged_in_by(&answer);
+    let told = ada.run(&session, "kept").await;
+    assert_eq!(told["value"]["repr"], "'still here'", "{told}");
+}
+
+#[test]
+fn an_archive_with_anything_else_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = directory.path().join("bad.tar");
+    let mut builder = tar::Builder::new(std::fs::File::create(&archive).expect("a file"));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    builder
+        .append_data(&mut header, "authorized_keys", &b"x"[..])
+        .expect("an entry");
+    builder.finish().expect("an archive");
+    let data = directory.path().join("data");
+    assert!(restore(&archive, &data).is_err());
+    assert!(!data.join("authorized_keys").exists());
+}
