@@ -382,7 +382,7 @@ print(taken)
 fn its_own_limits_raised() {
     let code = r"
 import resource
-for name in ('NPROC', 'NOFILE', 'DATA', 'FSIZE', 'CORE'):
+for name in ('NPROC', 'NOFILE', 'FSIZE', 'CORE'):
     kind = getattr(resource, f'RLIMIT_{name}')
     soft, hard = resource.getrlimit(kind)
     try:
@@ -392,4 +392,20 @@ for name in ('NPROC', 'NOFILE', 'DATA', 'FSIZE', 'CORE'):
         pass
 ";
     assert_eq!(harmless(code, &[Success]).stdout, "");
+}
+
+#[test]
+fn memory_after_its_limit_of_data_was_raised() {
+    let code = r"
+import resource, time
+soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+kept = []
+while True:
+    kept.append(bytearray(b'x') * (4 << 20))
+    if len(kept) > 400:
+        break
+time.sleep(5)
+";
+    is_refused(small(), code);
 }

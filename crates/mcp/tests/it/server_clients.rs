@@ -78,7 +78,7 @@ fn a_call_that_is_cancelled_is_interrupted() {
     let Some(seen) = listening.seen_in("cancel") else {
         return;
     };
-    assert_eq!(seen["eventually"], true);
+    assert_eq!(seen["soon"], true);
     let after = seen["after"].as_str().unwrap();
     assert!(
         after.starts_with("## Code execution succeeded\n### Value:\n"),
