@@ -156,9 +156,10 @@ class RemoteConnection:
         connection, response = self._ask("POST", f"{path}/cells", cell, {"Accept": "text/event-stream"}, _SILENCE_SECONDS)
         try:
             for event in _events(response):
-                line = {**self._whole(path, event), "session": name}
+                line: Line = {**self._whole(path, event), "session": name}
                 if "result" in line:
-                    line["result"] = {**line["result"], "session": name}
+                    result: Line = line["result"]
+                    line["result"] = {**result, "session": name}
                 receive(line)
                 if line["event"] in ("result", "error"):
                     return
