@@ -199,6 +199,8 @@ class Head:
             reason = self._stand_by(next_channel, answer)
         except checkpoints.Woken as woken:
             self._prefork_state = woken.prefork_state
+            if woken.standby:
+                self._streams.hold_lines()
             self.resume(next_channel)
             self._greet(woken.standby)
             return
@@ -219,6 +221,8 @@ class Head:
             # Before the fork: after it, every page that this touches would have to be copied.
             about = {**checkpoints.size(), "children": checkpoints.children()}
             reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about})
+            if reason is None:
+                self._streams.hold_lines()
         return reason
 
     def _fork(self, request: Frame) -> None:

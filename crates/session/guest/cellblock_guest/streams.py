@@ -1,7 +1,8 @@
 """`sys.stdout`, `sys.stderr` and `sys.stdin` of a session.
 
 Both outputs are ordinary text streams over pipes to the host, line buffered. What is there of an incomplete line is held in memory that the
-head shares with its standbys: when the head dies in the middle of a cell, the standby that is woken passes it on. The host
+head shares with its standbys: when the head dies in the middle of a cell, the standby that is woken passes it on. A head without a standby
+passes it on at once. The host
 reads two pipes, which have no common order. So a stream that was not the last one written to first waits until the host has
 taken everything from the other.
 """
@@ -57,6 +58,10 @@ class Streams:
     def share(self) -> None:
         """In a process that has become a head: hold incomplete lines where its standbys find them."""
         self._held.share()
+
+    def hold_lines(self) -> None:
+        """From now on a standby passes on what is held of an incomplete line, should this process die."""
+        self._held.is_safe = True
 
     def keep_apart(self) -> None:
         """In a process that the code has forked: what it holds is not the head's."""
@@ -163,17 +168,22 @@ class _Held:
 
     def __init__(self) -> None:
         self._memory: Any = bytearray(2 * _MOST_HELD)
+        self.is_safe = False  # whether a standby has this memory too
 
     def share(self) -> None:
         from mmap import mmap
 
         self._memory = mmap(-1, 2 * _MOST_HELD)  # shared with the copies of this process
+        self.is_safe = False
 
     def keep_apart(self) -> None:
         self._memory = bytearray(self._memory[:])
+        self.is_safe = True  # as in any Python: what was not flushed dies with its process
 
     def add(self, fd: int, data: bytes) -> bool:
-        """Hold this too. False when there is no room."""
+        """Hold this too. False when there is no room, or where it would be lost with this process."""
+        if not self.is_safe:
+            return False
         memory, start = self._memory, (fd - 1) * _MOST_HELD
         begin = _LENGTH + int.from_bytes(memory[start : start + _LENGTH], "little")
         end = begin + len(data)

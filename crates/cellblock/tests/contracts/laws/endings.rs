@@ -1,8 +1,8 @@
 //! R8, R16 to R19, R28: the ways in which a cell ends.
 
 use super::failure;
-use crate::support::{eventually, processes_with, session};
-use cellblock::{Cell, Limits, StateOutcome, Status};
+use crate::support::{builder, eventually, open, processes_with, session};
+use cellblock::{Cell, Limits, StateOutcome, Status, Strategy};
 use std::time::Duration;
 
 #[test]
@@ -278,6 +278,23 @@ fn r18_what_was_printed_of_an_incomplete_line_is_kept_however_the_cell_ends() {
 
 #[test]
 fn r18_a_child_process_prints_its_own_incomplete_line_and_not_the_parents() {
+    let session = session();
+    session.good("x = 1");
     let code = "import os\nprint('parent', end='')\nif os.fork() == 0:\n    print('child')\n    os._exit(0)\nos.wait()\nprint('!')";
-    assert_eq!(session().stdout(code), "parentchild\nparent!\n");
+    assert_eq!(session.stdout(code), "parentchild\nparent!\n");
+}
+
+#[test]
+fn r18_what_the_first_cell_printed_of_an_incomplete_line_is_kept_too() {
+    let cell = Cell::new("print('one', end='')\nwhile True: pass");
+    let result = session().run(cell.timeout(Duration::from_millis(500)));
+    assert_eq!(result.stdout, "one");
+}
+
+#[test]
+fn r18_without_checkpoints_an_incomplete_line_is_kept_too() {
+    let session = open(builder().strategy(Strategy::Direct));
+    let cell = Cell::new("print('one', end='')\nwhile True: pass");
+    let result = session.run(cell.timeout(Duration::from_millis(500)));
+    assert_eq!(result.stdout, "one");
 }
