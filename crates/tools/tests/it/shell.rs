@@ -113,13 +113,13 @@ fn lines_are_found_by_a_pattern_in_text_files_alone() {
     let runner = runner();
     execute(
         &runner,
-        "import os\nos.mkdir('src')\nopen('src/a.py', 'w').write('x = 1\\nTODO: y\\n')\nopen('b.bin', 'wb').write(b'TODO \\xff')\nopen('c.txt', 'w').write('todo\\n')",
+        "import os\nos.mkdir('src')\nopen('src/a.py', 'w').write('x = 1\\nFIND: y\\n')\nopen('b.bin', 'wb').write(b'FIND \\xff')\nopen('c.txt', 'w').write('find\\n')",
     );
     let search = |arguments: Value| text(&runner, "search_files", arguments);
-    assert_eq!(search(json!({"pattern": "TODO"})), "src/a.py:2: TODO: y");
+    assert_eq!(search(json!({"pattern": "FIND"})), "src/a.py:2: FIND: y");
     assert_eq!(
-        search(json!({"pattern": "^todo$", "ignore_case": true, "ending": ".txt"})),
-        "c.txt:1: todo"
+        search(json!({"pattern": "^find$", "ignore_case": true, "ending": ".txt"})),
+        "c.txt:1: find"
     );
     assert_eq!(search(json!({"pattern": "z{3}"})), "No line matches.");
     let bad = answer(&runner, "search_files", json!({"pattern": "("})).outcome;
