@@ -63,8 +63,8 @@ fn a_process_that_takes_the_place_of_the_helper_has_no_capability_in_the_fork() 
     let first = attacker();
     let second = first.fork();
     for parent in [first, second] {
-        parent.good("gate = Gate(); orphan(lambda: take_the_place(gate))");
-        // Until it was faster than the helper of the head: mostly in one of the first attempts.
+        parent
+            .good("gate = Gate(); let_the_other_be_first(); orphan(lambda: take_the_place(gate))");
         eventually("the process takes the place of the helper", || {
             if let Ok(fork) = wait(parent.0.fork()) {
                 assert_eq!(Python(fork).value("1 + 1"), "2");
