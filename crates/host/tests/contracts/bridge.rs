@@ -1,6 +1,6 @@
 //! B: tools of the host, called from inside Python.
 
-use crate::support::{Python, next_log, session, tool, wait};
+use crate::support::{Python, next_logged_line, session, tool, wait};
 use cellblock_protocol::{Cell, Event, Status, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -465,7 +465,7 @@ threading.Thread(target=late).start()";
     session.good(code);
     wait(session.put_file("go", Vec::new())).unwrap();
     let text = "no cell is running: a call from a thread that outlived its cell is not answered\n";
-    assert_eq!(next_log(&mut logs), text);
+    assert_eq!(next_logged_line(&mut logs), text);
 }
 
 #[test]

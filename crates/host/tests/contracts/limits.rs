@@ -1,7 +1,7 @@
 //! L: what a session may use, and how it is told when it wanted more.
 
-use crate::support::{Python, builder, open, session, wait};
-use cellblock_protocol::{Cell, CellResult, Cut, Limits, Status, Stream, Truncated};
+use crate::support::{Python, builder, eventually, is_root, open, session, wait};
+use cellblock_protocol::{Cell, CellResult, Cut, Isolation, Limits, Rung, Status, Stream, Truncated};
 use std::time::Duration;
 
 fn limited(limits: Limits) -> Python {
@@ -228,6 +228,28 @@ while True: children.append(subprocess.Popen(['sleep', '1000']))",
             "{started} processes were started"
         );
         assert_eq!(session.value("subprocess.run(['true']).returncode"), "0");
+    }
+
+    /// There the kernel counts all processes of the user together. (Started by root, sessions of this rung cannot read the Python of the tests.)
+    #[test]
+    fn l_the_limit_of_processes_holds_on_the_rung_landlock_too() {
+        if is_root() {
+            return;
+        }
+        let session = open(builder().isolation(Isolation::on(Rung::Landlock)));
+        session.good("import subprocess");
+        // When other processes of the user end, there is room for more until init counts again.
+        eventually("the limit is that of the session", || {
+            let started = session.value(
+                "children = []
+try:
+    while True: children.append(subprocess.Popen(['sleep', '1000']))
+except BlockingIOError: pass
+for c in children: c.kill(); c.wait()
+len(children)",
+            );
+            (1..150).contains(&started.parse().unwrap())
+        });
     }
 
     #[test]

@@ -205,6 +205,15 @@ pub(crate) fn next_log(logs: &mut Receiver<Event>) -> String {
     }
 }
 
+/// The line that a thread wrote after its cell. A checkpoint that is made in the middle of the line parts it.
+pub(crate) fn next_logged_line(logs: &mut Receiver<Event>) -> String {
+    let mut line = next_log(logs);
+    while !line.ends_with('\n') {
+        line += &next_log(logs);
+    }
+    line
+}
+
 /// How many processes of this machine have `mark` in their command line. No wall hides them from the host.
 pub(crate) fn processes_with(mark: &str) -> usize {
     command_lines().filter(|line| line.contains(mark)).count()

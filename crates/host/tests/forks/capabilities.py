@@ -235,6 +235,9 @@ def send_copy_and_stay(gate):
                     os.write(cgroup, b"0")
                 except OSError:
                     pass
+            # Not before the process outside has begun to count: init may end it as soon as the copy has reported.
+            while read(STAYED) == 0:
+                time.sleep(0.001)
             os.write(REPORT, struct.pack("<4Q", 1, 0, 0, 0))
             os.read(REPORT, 1)
             add(ARRIVED, 1)

@@ -53,14 +53,37 @@ fn a_crash_in_a_thread_or_without_a_stack_loses_no_variable() {
     session.good("import ctypes, threading; x = 7");
     let in_thread =
         "threading.Thread(target=ctypes.string_at, args=(0,)).start()\nimport time; time.sleep(60)";
+    // libc's own recursion, which no limit of Python's ends before the stack does.
     let endless =
-        "f = ctypes.CFUNCTYPE(None)(lambda: f())\nimport sys; sys.setrecursionlimit(1 << 30); f()";
+        "ctypes.CDLL(None).regcomp(ctypes.create_string_buffer(256), b'(' * 10_000_000, 1)";
     for code in [in_thread, endless] {
         let result = session.run(code);
         assert_eq!((result.status, result.signal), (Status::Crashed, Some(11)));
         restored(&result);
         assert_eq!(session.value("x"), "7");
     }
+}
+
+/// From Python 3.13 on, a thread that has ended keeps a record of libc's until it is joined or forgotten.
+#[test]
+fn threads_that_have_ended_can_be_joined_and_forgotten_after_a_crash() {
+    let session = session();
+    session.good(
+        "import threading, time
+def ended(count):
+    threads = [threading.Thread(target=int) for _ in range(count)]
+    for thread in threads: thread.start()
+    while any(thread.is_alive() for thread in threads): time.sleep(0.001)
+    return threads
+joined, forgotten = ended(8), ended(8)",
+    );
+    for _ in 0..3 {
+        crash(&session);
+        // New threads take the stacks of those that have ended.
+        session
+            .good("forgotten = ended(8)\nfor thread in joined: thread.join()\njoined = ended(8)");
+    }
+    assert_eq!(session.value("len(joined), len(forgotten)"), "(8, 8)");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_child_process_that_has_the_map_is_looked_at_too() {
 }
 
 #[test]
-fn a_mapped_file_that_is_too_large_to_compare_is_named() {
+fn a_mapped_file_that_is_too_large_to_compare_is_named_or_taken_back() {
     let session = session();
     session.good("import mmap\nfile = open('f', 'wb+'); file.truncate(40 << 20)\nmap = mmap.mmap(file.fileno(), 40 << 20); map[0:6] = b'cell-1'");
     pause();
@@ -129,5 +129,7 @@ fn a_mapped_file_that_is_too_large_to_compare_is_named() {
         .not_restored
         .iter()
         .any(|text| text.starts_with("f: "));
-    assert!(is_named, "{undone:?}");
+    // Where the kernel has written the file to disk in between, the change shows after all, and is taken back.
+    let is_taken_back = beginning(session.workspace(), "f") == "cell-1";
+    assert!(is_named || is_taken_back, "{undone:?}");
 }

@@ -70,7 +70,9 @@ class Tools:
             if score or not wanted:
                 scored.append((-score, name, function))
         found = [_described(name, function) for _, name, function in sorted(scored, key=_order)[:_MAX_FOUND]]
-        return "\n\n".join(found) or f"no tool has the words {words!r}; there are: {', '.join(sorted(self._functions())) or 'none'}"
+        return (
+            "\n\n".join(found) or f"no tool has the words {words!r}; there are: {', '.join(sorted(self._functions())) or 'none'}"
+        )
 
     def _functions(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -208,7 +210,8 @@ def _documentation(functions: dict[str, Any]) -> str:
 
 
 def _answer_of(value: Any, what: str) -> Any:
-    """The value of `final_answer`: plain data, or the text of an object that JSON cannot say. Such an object is kept as a file too."""
+    """The value of `final_answer`: plain data, or the text of an object that JSON cannot say. Such an object is kept as a file
+    too."""
     try:
         return wire.plain(value, what)
     except TypeError:
@@ -219,7 +222,8 @@ def _answer_of(value: Any, what: str) -> Any:
 
 
 def _keep(value: Any) -> str | None:
-    """Write an object into the workspace: a table as CSV, a picture as PNG, bytes as they are. The name of the file, if there is one."""
+    """Write an object into the workspace: a table as CSV, a picture as PNG, bytes as they are. The name of the file, if there is
+    one."""
     if isinstance(value, (bytes, bytearray)):
         with open("final_answer.bin", "wb") as file:
             file.write(value)

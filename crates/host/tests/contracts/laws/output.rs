@@ -1,6 +1,6 @@
 //! R5, R20 to R22, R27: what cells print.
 
-use crate::support::{next_log, session, wait};
+use crate::support::{next_logged_line, session, wait};
 
 #[test]
 fn r5_print_goes_to_its_own_cell_and_stderr_is_apart() {
@@ -120,7 +120,7 @@ def late():
 threading.Thread(target=late).start()",
     );
     wait(session.put_file("go", Vec::new())).unwrap();
-    assert_eq!(next_log(&mut logs), "late\n");
+    assert_eq!(next_logged_line(&mut logs), "late\n");
 }
 
 #[test]
@@ -140,7 +140,7 @@ thread.start()",
         session.stdout("print('before')\ngo.set()\nthread.join()\nprint('after')"),
         "before\nafter\n"
     );
-    assert_eq!(next_log(&mut logs), "late\n");
+    assert_eq!(next_logged_line(&mut logs), "late\n");
 }
 
 #[test]

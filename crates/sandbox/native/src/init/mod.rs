@@ -29,6 +29,7 @@ use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::wire::message::{Message, from_init, to_init};
+use limits::ProcessLimit;
 use spawned::Spawner;
 use standbys::{OutOfBounds, Preserved, Standbys};
 
@@ -66,6 +67,8 @@ pub struct Init {
     pub processes: u64,
     /// Its walls, as bits of [`walls`](crate::wire::config::walls).
     pub walls: u64,
+    /// Whether the limit of processes changes with those of others, see [`Spawn`](crate::wire::config::Spawn).
+    pub follows_other_processes: bool,
 }
 
 /// Why the head is about to end, when we are the reason.
@@ -84,6 +87,7 @@ pub fn run(init: Init) -> ! {
     };
     let mut session = Session {
         handover: Handover::of(init.forwarded >= 0),
+        process_limit: ProcessLimit::of_head(&init),
         init,
         standbys: Standbys::none(),
         unclaimed: false,
@@ -229,6 +233,7 @@ struct Session {
     forks: Forks,
     /// In the first init of a family: all the others.
     family: ForkFamily,
+    process_limit: ProcessLimit,
     /// What was added to the limit of processes, for those of the forks count as ours too.
     fork_processes: u64,
     /// Where the users of the next fork will be.
