@@ -123,6 +123,47 @@ fn a_signal_reaches_the_group_and_its_number_is_told() {
 }
 
 #[test]
+fn the_end_of_a_program_that_setsid_starts_is_told() {
+    let session = open(builder());
+    let line = "sleep 0.2; echo late; exit 7";
+    let process = spawn(&session, Spawn::new(["setsid", "sh", "-c", line]));
+    let (output, end) = wait(process.output());
+    assert_eq!(
+        (output.stdout, end.exit_code),
+        (b"late\n".to_vec(), Some(7))
+    );
+    // A signal reaches it in its new session.
+    let line = "echo up; sleep 1000 & wait";
+    let process = spawn(&session, Spawn::new(["setsid", "sh", "-c", line]));
+    wait_for_output(&process, "up");
+    wait(process.signal(15)).unwrap();
+    assert_eq!(wait(process.wait()).signal, Some(15));
+}
+
+#[test]
+fn a_process_is_in_a_group_of_its_own_that_it_does_not_lead() {
+    let session = open(builder());
+    let ids = "import os; print(os.getpid(), os.getpgid(0), os.getsid(0), os.getppid())";
+    let groups = [(), ()].map(|()| {
+        let (output, _) = wait(spawn(&session, Spawn::new(["python3", "-c", ids])).output());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let ids: Vec<i32> = text
+            .split_whitespace()
+            .map(|id| id.parse().unwrap())
+            .collect();
+        let [pid, group, leader, parent] = ids[..] else {
+            panic!("{text}");
+        };
+        assert_ne!(pid, group);
+        assert_eq!(group, leader);
+        // Its parent does not change: a program may ask to be ended with it.
+        assert_ne!(parent, leader);
+        group
+    });
+    assert_ne!(groups[0], groups[1]);
+}
+
+#[test]
 fn a_process_that_ignores_signals_is_killed_with_all_that_left_its_group() {
     let session = open(builder());
     let line = "trap '' TERM INT HUP; (setsid setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &) ; echo up; while :; do sleep 1; done";
