@@ -23,6 +23,7 @@ use crate::forks::fork::{self, Forks};
 use crate::forks::user_namespace::NextUserNamespace;
 use crate::init::notify::{Listener, Protected};
 use crate::init::sweep::Reach;
+use crate::init::watchdog::Glance;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{
@@ -88,6 +89,9 @@ pub fn run(init: Init) -> ! {
         standbys: Standbys::none(),
         unclaimed: false,
         doubts: 0,
+        looked_at: Glance::default(),
+        glanced: Glance::default(),
+        next_glance: 0,
         forks: Forks::none(),
         family: ForkFamily::none(),
         fork_processes: 0,
@@ -118,7 +122,7 @@ pub fn run(init: Init) -> ! {
         } else if session.has_pipes_to_open() {
             PIPE_PERIOD_MS
         } else if watching {
-            watchdog::PERIOD_MS
+            session.watch_period()
         } else if session.keeps_someone_waiting() {
             waiting_calls::CHECK_PERIOD_MS
         } else if session.may_be_swept_from_above() {
@@ -210,7 +214,7 @@ pub fn run(init: Init) -> ! {
         session.freeze_standbys(is_quiet);
         // By the clock: a process that keeps us busy with notifications must not keep us from looking.
         let now = sys::monotonic_milliseconds();
-        if watching && now >= next_look {
+        if watching && (now >= next_look || session.must_look_early(now)) {
             session.watch();
             let after = sys::monotonic_milliseconds();
             next_look = after + watchdog::pause_after(after - now);
@@ -225,6 +229,12 @@ struct Session {
     unclaimed: bool,
     /// How often in a row the watchdog was not sure.
     doubts: u32,
+    /// What the processes had when they were last looked at closely.
+    looked_at: Glance,
+    /// What they had at the last glance.
+    glanced: Glance,
+    /// When to glance again, in milliseconds.
+    next_glance: u64,
     /// Sessions that were made from this one.
     forks: Forks,
     /// In the first init of a family: all the others.
