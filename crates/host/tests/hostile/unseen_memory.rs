@@ -69,3 +69,32 @@ count()
 ",
     );
 }
+
+/// A call that fills a mapping holds the lock of the process's memory, and a thread that wants to change the mapping waits for it. Init, which comes
+/// third, must not wait while the memory of the machine is taken.
+#[test]
+fn memory_that_one_call_fills_while_others_wait_for_the_lock() {
+    is_bounded(
+        r"
+import resource, threading
+TAKEN = 1 << 30
+size = 4 << 30
+child = os.fork()
+if child == 0:
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.getrlimit(resource.RLIMIT_DATA)[1],) * 2)
+    area = libc.mmap(None, size, 3, 0x4022, -1, 0)
+    part = size // 4
+    for start in range(area, area + size, part):
+        threading.Thread(target=libc.madvise, args=(start, part, 23)).start()
+    until = time.monotonic() + 8
+    while time.monotonic() < until:
+        libc.munmap(libc.mmap(None, 4096, 3, 0x22, -1, 0), 4096)
+    os._exit(0)
+taken = 0
+while taken < TAKEN and os.waitpid(child, os.WNOHANG) == (0, 0):
+    with open(f'/proc/{child}/statm') as sizes:
+        taken = int(sizes.read().split()[1]) * 4096
+hold(taken if taken >= TAKEN else 0, 0)
+",
+    );
+}
