@@ -25,6 +25,8 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform_tag(Path(binary).read_bytes())}"
         build_data["shared_scripts"][binary] = "cellblock"
+        # Jupyter of the same environment finds the kernel there. A client alone has none.
+        build_data["shared_data"][str(Path(self.root) / "kernelspec")] = "share/jupyter/kernels/cellblock"
 
 
 def platform_tag(program: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cellblock
-from cellblock import AsyncProcess, AsyncSession, Host, Session
+from cellblock import AsyncProcess, AsyncSession, AsyncWatch, Host, Session
 
 # The standard library alone: what is tested here does not depend on packages.
 HOST = Host(packages="none")
@@ -39,7 +39,7 @@ class Awaited:
             if not inspect.isawaitable(made):
                 return made
             result = self._loop.run_until_complete(made)
-            return Awaited(result, self._loop) if isinstance(result, (AsyncSession, AsyncProcess)) else result
+            return Awaited(result, self._loop) if isinstance(result, (AsyncSession, AsyncProcess, AsyncWatch)) else result
 
         return call
 

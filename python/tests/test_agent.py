@@ -17,9 +17,9 @@ unseen = object()
 
 
 class FakeModel:
-    """An endpoint that speaks the OpenAI protocol: says these texts in turn, then the last one again and again."""
+    """An endpoint that speaks the OpenAI protocol: says these texts or messages in turn, then the last one again and again."""
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts: str | dict) -> None:
         self.asked: list[dict] = []
         model = self
 
@@ -30,7 +30,7 @@ class FakeModel:
                 model.asked.append(request)
                 usage = {"prompt_tokens": 100, "completion_tokens": 10}
                 chunks = [
-                    {"choices": [{"index": 0, "delta": {"content": text}}]},
+                    {"choices": [{"index": 0, "delta": {"content": text} if isinstance(text, str) else text}]},
                     {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
                 ]
                 body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"

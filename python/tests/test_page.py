@@ -58,3 +58,12 @@ def test_every_public_name_has_words():
                 if not member.startswith("_") and callable(value) and not inspect.getdoc(value):
                     silent.append(f"{name}.{member}")
     assert silent == []
+
+
+def test_the_api_reference_is_that_of_the_docstrings():
+    import subprocess
+    import sys
+
+    program = ROOT / "python" / "api-reference"
+    checked = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")

@@ -40,15 +40,16 @@ pub use cellblock_protocol::{
     ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream, Replay, Rung, Script, SecretPlace, Seed,
     SessionEvent, SessionOptions, Shell, Spawn, State, StateOutcome, Status, Strategy, Stream,
     TerminalSize, ToolArguments, ToolCall, ToolOutcome, ToolSpec, Truncated, Undone, Usage,
-    Variable, VariableChange, VariableChanges, Wall, WorkspacePlace, bytes_seed, codec, guest,
-    import_statement, memory_when_parsed, mime_of, parse_duration, parse_size, pipe, signal_name,
-    strip_terminal_escapes, validate_seed, validate_session_id, visible_json, visible_name,
-    visible_text,
+    Variable, VariableChange, VariableChanges, Wall, WatchedChange, WatchedChangeKind,
+    WorkspacePlace, bytes_seed, codec, guest, import_statement, memory_when_parsed, mime_of,
+    parse_duration, parse_size, pipe, signal_name, strip_terminal_escapes, validate_seed,
+    validate_session_id, visible_json, visible_name, visible_text,
 };
 pub use cellblock_session::{
-    Cgroups, CollectedOutput, EventGap, EventReader, Existing, KeptWorkspace, KeptWorkspaces,
-    Mechanism, OutputDirectory, Paths, PoolState, Preload, Probe, Process, ProcessEvent,
-    ProcessEvents, Running, Session, Snapshot, UntrustedDirectories, Verdict, WorkspaceRetention,
+    Below, Cgroups, CollectedOutput, EventGap, EventReader, Existing, KeptWorkspace,
+    KeptWorkspaces, Mechanism, OutputDirectory, PathWatch, Paths, PoolState, Preload, Probe,
+    Process, ProcessEvent, ProcessEvents, Running, Session, Snapshot, UntrustedDirectories,
+    Verdict, WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

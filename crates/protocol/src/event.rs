@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CellResult, CheckpointState, CommMessage, Display, ProcessEnd, ProcessStream, ToolArguments,
+    WatchedChange,
 };
 
 /// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
@@ -98,6 +99,19 @@ pub enum Event {
         /// How it ended.
         #[serde(flatten)]
         end: ProcessEnd,
+    },
+    /// Something changed in a watched directory.
+    Fs {
+        /// The watch.
+        watch: String,
+        /// What changed.
+        #[serde(flatten)]
+        change: WatchedChange,
+    },
+    /// A watch is over: it was ended, or its session was.
+    FsEnd {
+        /// The watch.
+        watch: String,
     },
     /// The cell is over.
     Result {

@@ -50,6 +50,36 @@ pub enum FileKind {
     Other,
 }
 
+/// A change in a watched directory: `{"path":"/workspace/a","kind":"rename","to":"/workspace/b"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedChange {
+    /// The path of the entry, as code of the session knows it.
+    pub path: String,
+    /// What became of it.
+    pub kind: WatchedChangeKind,
+    /// Where it is now, for a rename.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// What became of an entry of a watched directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchedChangeKind {
+    /// It was made, or came from a place that is not watched.
+    Create,
+    /// It was written to. Several writes may be one change.
+    Write,
+    /// It has another path now.
+    Rename,
+    /// It was removed, or went to a place that is not watched.
+    Remove,
+    /// Its permissions, its owner or its times were changed.
+    Attributes,
+    /// Changes are missing, because there were too many: the path is that of the watched directory, which is to be listed anew.
+    Lost,
+}
+
 /// The MIME type that a file's name promises.
 ///
 /// A short table by hand: the databases of the field have a thousand types for cameras and CAD, and

@@ -49,7 +49,7 @@ pub use container::ContainerOptions;
 pub use credential::{CredentialRule, SecretPlace};
 pub use display::{CommKind, CommMessage, Display};
 pub use event::{Event, SessionEvent};
-pub use files::{FileEntry, FileKind, FileStat, mime_of};
+pub use files::{FileEntry, FileKind, FileStat, WatchedChange, WatchedChangeKind, mime_of};
 pub use for_model::{ForModel, Locale, signal_name};
 pub use imports::import_statement;
 pub use invalid::Invalid;

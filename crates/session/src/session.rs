@@ -5,6 +5,7 @@ use crate::actor::commands::{
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::events::SessionEvents;
+use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
@@ -57,6 +58,9 @@ pub(crate) struct Shared {
     /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
+    pub(crate) watcher: Arc<Watcher>,
+    /// The watches of paths that there are, as many as this is shared by.
+    pub(crate) watches: Arc<()>,
     pub(crate) processes: Arc<Processes>,
     /// The time of a cell that names none.
     pub(crate) wall: Duration,

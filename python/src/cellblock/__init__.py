@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from .templates import Template, template
     from .tools import Tool, tool
+    from .watches import AsyncWatch, FileChange, Watch
 
 __all__ = [
     "Agent",
@@ -71,6 +72,7 @@ __all__ = [
     "AsyncFiles",
     "AsyncProcess",
     "AsyncSession",
+    "AsyncWatch",
     "Begun",
     "BinaryError",
     "Busy",
@@ -91,6 +93,7 @@ __all__ = [
     "Env",
     "Event",
     "File",
+    "FileChange",
     "FileChanges",
     "Files",
     "Finished",
@@ -125,6 +128,7 @@ __all__ = [
     "Usage",
     "Variable",
     "VariableChanges",
+    "Watch",
     "WrongValue",
     "__version__",
     "template",
@@ -143,6 +147,7 @@ _MODULES = {
     "ToolCallRecord Undone Usage Variable VariableChanges",
     "templates": "Template template",
     "tools": "Tool tool",
+    "watches": "AsyncWatch FileChange Watch",
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 

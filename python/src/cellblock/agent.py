@@ -122,6 +122,7 @@ class _AgentBase:
         workspace_at: str | None = None,
         config: str | os.PathLike[str] | None = None,
         verify: bool = False,
+        record: str | os.PathLike[str] | None = None,
         host: Host | Remote | None = None,
     ) -> None:
         if isinstance(host, Remote):
@@ -141,6 +142,7 @@ class _AgentBase:
             "approve": approve if isinstance(approve, str) and approve in MODES else None,
             "max_steps": max_steps,
             "max_time": max_time,
+            "record": None if record is None else os.path.abspath(record),  # noqa: PTH100
             "max_tokens": max_tokens,
             "max_cost": max_cost,
             "isolation": isolation,
@@ -179,7 +181,8 @@ class Agent(_AgentBase):
     Model, address and key come from the arguments, else from the variables and the configuration that `cellblock ask` reads.
     `tools` are functions of yours that the model and its code can call; they run in this process. `approve` is a function that
     is asked before calls that change something outside (see `Approve`), or a mode: `"never"`, `"effects"`, `"code"`, `"tools"`,
-    `"all"`. `max_steps`, `max_time`, `max_tokens` and `max_cost` bound a run. The other options are those of a session.
+    `"all"`. `max_steps`, `max_time`, `max_tokens` and `max_cost` bound a run. `record` keeps the exchanges with the model in a
+    new file, and `model="replay:FILE"` gives them again. The other options are those of a session.
     """
 
     @overload

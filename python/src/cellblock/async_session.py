@@ -23,6 +23,7 @@ from .files import AsyncFiles
 from .processes import AsyncProcess, ProcessInfo
 from .records import Checkpoint, Completeness, Completion, Inspection, Undone, Variable
 from .result import Result
+from .watches import AsyncWatch
 
 T = TypeVar("T")
 
@@ -265,6 +266,20 @@ class AsyncSession(SessionBase):
         process = processes.attach(processes.AsyncProcess, self._core, proc, after)
         await process._inbox.wait_for_async(lambda: process._inbox.is_known)
         return processes.started(process)
+
+    async def watch(self, path: str = "/workspace", *, recursive: bool = False) -> AsyncWatch:
+        """Watches a directory, by the path that the code of the session knows: `async for change in await session.watch():`.
+
+        With `recursive`, also the directories below it. Changes come while cells run, and what `undo` changes in the files comes
+        too. At most 64 directories at once.
+        """
+        from . import watches
+
+        if not self._core.was_opened:
+            await self.open()
+        watch = watches.start(watches.AsyncWatch, self._core, path, recursive)
+        await watch._inbox.wait_for_async(lambda: watch._inbox.is_known)
+        return watches.started(watch)
 
     async def reset(self) -> None:
         """Forgets all variables. Files, tools and `imports` stay."""

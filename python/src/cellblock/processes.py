@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from base64 import b64decode, b64encode
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ._connection import Line
+from ._inbox import Inbox
 from ._plans import _send, drive, drive_async
 from .errors import error_from
 
@@ -62,27 +61,14 @@ class ProcessInfo(NamedTuple):
     tag: str | None = None
 
 
-class _Inbox:
-    """What came from one process and was not read yet. Lines come in on the reading thread."""
+class _Inbox(Inbox[Output]):
+    """What came from one process and was not read yet."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._unread: deque[Output] = deque()
+        super().__init__()
         self._bytes = 0
-        self._wakers: list[Callable[[], None]] = []
-        self.answer: Line | None = None
         self.end: ProcessEnd | None = None
-        self.error: Exception | None = None
         self.dropped = 0
-
-    def receive(self, line: Line) -> None:
-        """Takes a line of the request that started the process."""
-        with self._changed:
-            self._take(line)
-            self._changed.notify_all()
-            wakers, self._wakers = self._wakers, []
-        for wake in wakers:
-            wake()
 
     def _take(self, line: Line) -> None:
         event = line["event"]
@@ -98,66 +84,18 @@ class _Inbox:
             self.dropped += line["bytes"]
         elif event == "proc_end":
             self.end = ProcessEnd(*(line[name] for name in ProcessEnd._fields))
-        elif event == "answer":
-            self.answer = line["answer"]
-        elif event == "error":
-            self.error = error_from(line["code"], line["message"])
 
-    def take_output(self) -> Output | None:
+    def take(self) -> Output | None:
         """The oldest output that was not read."""
         with self._changed:
-            if not self._unread:
-                return None
-            output = self._unread.popleft()
-            self._bytes -= len(output.data)
+            output = super().take()
+            self._bytes -= 0 if output is None else len(output.data)
             return output
 
     @property
     def is_over(self) -> bool:
         """Whether the process ended, or will tell no more."""
         return self.end is not None or self.error is not None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known what became of the request."""
-        return self.answer is not None or self.is_over
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to read, or nothing will come."""
-        return bool(self._unread) or self.is_over
-
-    def wait_for(self, is_true: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Waits on this thread."""
-        with self._changed:
-            return self._changed.wait_for(is_true, timeout)
-
-    async def wait_for_async(self, is_true: Callable[[], bool]) -> None:
-        """Waits on the running event loop."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        while True:
-            with self._changed:
-                if is_true():
-                    return
-                woken: asyncio.Future[None] = loop.create_future()
-                self._wakers.append(_waker(loop, woken))
-            await woken
-
-
-def _waker(loop: Any, woken: Any) -> Callable[[], None]:
-    def settle() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    def wake() -> None:
-        try:
-            loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            pass  # the loop is closed: no task waits
-
-    return wake
 
 
 class _ProcessBase:
@@ -222,7 +160,7 @@ class Process(_ProcessBase):
         self._ask({"op": "proc_close", "proc": self.proc})
 
     def send_signal(self, signal: int) -> None:
-        """Sends a signal to the process group that it leads."""
+        """Sends a signal to its process group."""
         self._ask({"op": "proc_signal", "proc": self.proc, "signal": int(signal)})
 
     def terminate(self) -> None:
@@ -254,7 +192,7 @@ class Process(_ProcessBase):
     def __iter__(self) -> Iterator[Output]:
         while True:
             self._inbox.wait_for(lambda: self._inbox.has_news)
-            output = self._inbox.take_output()
+            output = self._inbox.take()
             if output is None:
                 self._ended()
                 return
@@ -284,7 +222,7 @@ class AsyncProcess(_ProcessBase):
         await self._ask({"op": "proc_close", "proc": self.proc})
 
     async def send_signal(self, signal: int) -> None:
-        """Sends a signal to the process group that it leads."""
+        """Sends a signal to its process group."""
         await self._ask({"op": "proc_signal", "proc": self.proc, "signal": int(signal)})
 
     async def terminate(self) -> None:
@@ -321,7 +259,7 @@ class AsyncProcess(_ProcessBase):
     async def __aiter__(self) -> AsyncIterator[Output]:
         while True:
             await self._inbox.wait_for_async(lambda: self._inbox.has_news)
-            output = self._inbox.take_output()
+            output = self._inbox.take()
             if output is None:
                 self._ended()
                 return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .events import Event, Numbered
     from .processes import Process, ProcessInfo
     from .records import Checkpoint, Completeness, Completion, Inspection, Undone, Variable
+    from .watches import Watch
 
 T = TypeVar("T")
 
@@ -257,6 +258,18 @@ class Session(SessionBase):
         process = processes.attach(processes.Process, self._core, proc, after)
         process._inbox.wait_for(lambda: process._inbox.is_known)
         return processes.started(process)
+
+    def watch(self, path: str = "/workspace", *, recursive: bool = False) -> Watch:
+        """Watches a directory, by the path that the code of the session knows: `for change in session.watch("/workspace"): ...`.
+
+        With `recursive`, also the directories below it. Changes come while cells run, and what `undo` changes in the files comes
+        too. At most 64 directories at once.
+        """
+        from . import watches
+
+        watch = watches.start(watches.Watch, self._core, path, recursive)
+        watch._inbox.wait_for(lambda: watch._inbox.is_known)
+        return watches.started(watch)
 
     def reset(self) -> None:
         """Forgets all variables. Files, tools and `imports` stay."""

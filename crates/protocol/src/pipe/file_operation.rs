@@ -115,10 +115,11 @@ fn open_file(fields: &mut Fields) -> Result<OpenFile, Invalid> {
 }
 
 fn path(fields: &mut Fields) -> Result<String, Invalid> {
-    absolute(fields, "path")
+    absolute_path(fields, "path")
 }
 
-fn absolute(fields: &mut Fields, name: &str) -> Result<String, Invalid> {
+/// A field that names an absolute path of the session.
+pub(super) fn absolute_path(fields: &mut Fields, name: &str) -> Result<String, Invalid> {
     let path: String = fields.required(name)?;
     if !path.starts_with('/') || path.contains('\0') {
         let expected = "an absolute path of the session";
@@ -138,7 +139,7 @@ fn list_dir(fields: &mut Fields) -> Result<FileOperation, Invalid> {
 fn rename(fields: &mut Fields) -> Result<FileOperation, Invalid> {
     Ok(FileOperation::Move {
         path: path(fields)?,
-        to: absolute(fields, "to")?,
+        to: absolute_path(fields, "to")?,
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 use super::agent_operation::AgentOperation;
-use super::file_operation::FileOperation;
+use super::file_operation::{FileOperation, absolute_path};
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown_text};
 use crate::quantity::Seconds;
@@ -85,6 +85,10 @@ pub enum Operation {
     ProcAttach { proc: String, after: u64 },
     /// Do something with the files that the session sees.
     Files(FileOperation),
+    /// Watch a directory that the session sees.
+    Watch { path: String, recursive: bool },
+    /// End a watch.
+    Unwatch { watch: String },
     /// Do something with an agent.
     Agent(AgentOperation),
     /// Read the events of the session after a number, or wait for the next one.
@@ -152,6 +156,8 @@ impl Operation {
         "write",
         "copy_in",
         "copy_out",
+        "watch",
+        "unwatch",
         "ask",
         "template",
         "say",
@@ -221,6 +227,13 @@ impl Operation {
             "proc_resize" => (&["proc", "cols", "rows"], proc_resize(&mut fields)),
             "procs" => (&[], Ok(Self::Procs)),
             "proc_attach" => (&["proc", "after"], proc_attach(&mut fields)),
+            "watch" => (&["path", "recursive"], watch(&mut fields)),
+            "unwatch" => (
+                &["watch"],
+                fields
+                    .required("watch")
+                    .map(|watch| Self::Unwatch { watch }),
+            ),
             "tools" => (
                 &["tools"],
                 fields.required("tools").map(|tools| Self::Tools { tools }),
@@ -252,6 +265,13 @@ impl Operation {
         };
         Some(operation.and_then(|operation| fields.finish(known).map(|()| operation)))
     }
+}
+
+fn watch(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::Watch {
+        path: absolute_path(fields, "path")?,
+        recursive: fields.optional("recursive")?.unwrap_or(false),
+    })
 }
 
 fn compute(fields: &mut Fields) -> Result<Operation, Invalid> {

@@ -1,7 +1,4 @@
-//! Watched directories: what was made, written to, moved and removed since a client last asked.
-//!
-//! A watcher compares listings of its directory. That needs nothing of the sandbox, works in every place that a session can list, and
-//! costs nothing while no client asks. What is made and removed again between two looks is not seen.
+//! Watched directories: what was made, written to, renamed and removed since a client last asked.
 
 use super::connect::{
     ClientGone, RpcCode, RpcError, StreamSender, failed_stream, keepalive_of, stream_response,
@@ -12,10 +9,10 @@ use super::sandbox::{Sandbox, lock};
 use crate::auth::random_id;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use cellblock_protocol::{FileKind, FileStat};
+use cellblock_protocol::{FileKind, WatchedChange, WatchedChangeKind};
+use cellblock_session::{Below, PathWatch};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -23,20 +20,12 @@ use tokio::time::Instant;
 
 /// The most watchers of one sandbox.
 const MAX_WATCHERS: usize = 64;
-/// How deep a recursive watcher looks.
-const MAX_DEPTH: u32 = 64;
-/// The most entries that a watcher compares.
-const MAX_ENTRIES: usize = 20_000;
-/// How often a stream looks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// A watched directory and what was in it.
+/// A watched directory.
 #[derive(Debug)]
 pub(super) struct DirectoryWatcher {
     path: String,
-    depth: u32,
     entries: EntryInfo,
-    seen: Mutex<Listing>,
+    watch: Mutex<PathWatch>,
 }
 
 /// Whether events describe the entry that they are about.
@@ -44,18 +33,6 @@ pub(super) struct DirectoryWatcher {
 enum EntryInfo {
     Included,
     LeftOut,
-}
-
-/// Entries by their path below the directory.
-type Listing = BTreeMap<String, Seen>;
-
-/// What a watcher compares of an entry.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    kind: FileKind,
-    bytes: u64,
-    mode: u32,
-    modified: f64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,7 +74,7 @@ pub(super) async fn watcher_events(
 ) -> Result<Value, RpcError> {
     let watcher = lock(&sandbox.watchers).get(&request.watcher_id).cloned();
     let watcher = watcher.ok_or_else(|| no_watcher(&request.watcher_id))?;
-    Ok(json!({"events": watcher.events(sandbox).await?}))
+    Ok(json!({"events": watcher.events(sandbox).await}))
 }
 
 /// Ends a watcher.
@@ -158,62 +135,40 @@ impl DirectoryWatcher {
         if found.kind != FileKind::Directory {
             return Err(RpcError::invalid(format!("path {path} is not a directory")));
         }
-        let watcher = DirectoryWatcher {
-            path,
-            depth: if request.recursive { MAX_DEPTH } else { 1 },
+        let below = match request.recursive {
+            true => Below::Watched,
+            false => Below::NotWatched,
+        };
+        let watch = sandbox.live.session.paths().watch(&path, below).await?;
+        Ok(DirectoryWatcher {
+            path: path.trim_end_matches('/').to_owned(),
             entries: match request.include_entry {
                 true => EntryInfo::Included,
                 false => EntryInfo::LeftOut,
             },
-            seen: Mutex::new(Listing::new()),
-        };
-        *watcher.seen.lock().await = watcher.look(sandbox).await?;
-        Ok(watcher)
-    }
-
-    async fn look(&self, sandbox: &Sandbox) -> Result<Listing, RpcError> {
-        let found = sandbox
-            .live
-            .session
-            .paths()
-            .list(&self.path, self.depth)
-            .await?;
-        if found.len() > MAX_ENTRIES {
-            return Err(RpcError::new(
-                RpcCode::ResourceExhausted,
-                format!(
-                    "{} has more than {MAX_ENTRIES} entries and cannot be watched",
-                    self.path
-                ),
-            ));
-        }
-        let below = |stat: &FileStat| {
-            let name = stat.path.strip_prefix(&self.path).unwrap_or(&stat.path);
-            name.trim_start_matches('/').to_owned()
-        };
-        Ok(found
-            .iter()
-            .map(|stat| (below(stat), Seen::from(stat)))
-            .collect())
+            watch: Mutex::new(watch),
+        })
     }
 
     /// What happened since the last call.
-    async fn events(&self, sandbox: &Sandbox) -> Result<Vec<Value>, RpcError> {
-        let mut seen = self.seen.lock().await;
-        let now = self.look(sandbox).await?;
-        let changes = changes(&seen, &now);
-        *seen = now;
+    async fn events(&self, sandbox: &Sandbox) -> Vec<Value> {
+        let changes = self.watch.lock().await.take().await;
+        self.describe(sandbox, &changes).await
+    }
+
+    async fn describe(&self, sandbox: &Sandbox, changes: &[WatchedChange]) -> Vec<Value> {
         let mut events = Vec::new();
-        for (name, kind) in changes {
-            let mut event = json!({"name": name, "type": kind});
+        for (path, kind) in changes.iter().flat_map(events_of) {
+            let name = path.strip_prefix(&self.path).unwrap_or(path);
+            let mut event = json!({"name": name.trim_start_matches('/'), "type": kind});
             if self.entries == EntryInfo::Included
-                && let Ok(entry) = entry_at(sandbox, &format!("{}/{name}", self.path)).await
+                && let Ok(entry) = entry_at(sandbox, path).await
             {
                 event["entry"] = entry;
             }
             events.push(event);
         }
-        Ok(events)
+        events
     }
 
     async fn pass_on(
@@ -222,125 +177,60 @@ impl DirectoryWatcher {
         sender: &StreamSender,
         keepalive: Duration,
     ) -> Result<(), RpcError> {
-        let mut last_sent = Instant::now();
         let gone = |_: ClientGone| RpcError::new(RpcCode::Unavailable, "the client is gone");
         sender.send(&json!({"start": {}})).await.map_err(gone)?;
+        let mut watch = self.watch.lock().await;
         loop {
-            for event in self.events(sandbox).await? {
+            let changes = match tokio::time::timeout(keepalive, watch.next()).await {
+                Ok(Some(changes)) => changes,
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    sender.send(&json!({"keepalive": {}})).await.map_err(gone)?;
+                    continue;
+                }
+            };
+            for event in self.describe(sandbox, &changes).await {
                 sender
                     .send(&json!({"filesystem": event}))
                     .await
                     .map_err(gone)?;
-                last_sent = Instant::now();
             }
-            if last_sent.elapsed() >= keepalive {
-                sender.send(&json!({"keepalive": {}})).await.map_err(gone)?;
-                last_sent = Instant::now();
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 }
 
-impl From<&FileStat> for Seen {
-    fn from(stat: &FileStat) -> Seen {
-        Seen {
-            kind: stat.kind,
-            bytes: stat.bytes,
-            mode: stat.mode,
-            modified: stat.modified,
-        }
-    }
-}
-
-/// The events that lead from one listing to another. An entry that is gone and has an equal one under a new name was renamed.
-fn changes(before: &Listing, after: &Listing) -> Vec<(String, &'static str)> {
-    let is_new = |name: &&String| !before.contains_key(*name);
-    let mut new: Vec<&String> = after.keys().filter(is_new).collect();
-    let mut events = Vec::new();
-    for (name, old) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-        let renamed = new.iter().position(|new| after.get(*new) == Some(old));
-        match renamed.map(|index| new.remove(index)) {
-            Some(to) => {
-                events.push((name.clone(), "EVENT_TYPE_RENAME"));
-                events.push((to.clone(), "EVENT_TYPE_CREATE"));
-            }
-            None => events.push((name.clone(), "EVENT_TYPE_REMOVE")),
-        }
-    }
-    for name in new {
-        events.push((name.clone(), "EVENT_TYPE_CREATE"));
-        if after
-            .get(name)
-            .is_some_and(|seen| seen.kind == FileKind::File && seen.bytes > 0)
-        {
-            events.push((name.clone(), "EVENT_TYPE_WRITE"));
-        }
-    }
-    for (name, now) in after {
-        let Some(old) = before.get(name) else {
-            continue;
-        };
-        // A directory is not written to: what happens in it has events of its own.
-        let is_written = now.kind != FileKind::Directory
-            && (old.bytes != now.bytes || old.modified != now.modified);
-        if is_written {
-            events.push((name.clone(), "EVENT_TYPE_WRITE"));
-        }
-        if old.mode != now.mode {
-            events.push((name.clone(), "EVENT_TYPE_CHMOD"));
-        }
-    }
-    events
+/// The events that E2B tells of a change. A rename is told under the old name, and as something new under the new one.
+fn events_of(change: &WatchedChange) -> Vec<(&str, &'static str)> {
+    let path = change.path.as_str();
+    let kind = match change.kind {
+        WatchedChangeKind::Create => "EVENT_TYPE_CREATE",
+        WatchedChangeKind::Write => "EVENT_TYPE_WRITE",
+        WatchedChangeKind::Rename => "EVENT_TYPE_RENAME",
+        WatchedChangeKind::Remove => "EVENT_TYPE_REMOVE",
+        WatchedChangeKind::Attributes => "EVENT_TYPE_CHMOD",
+        // E2B has no word for it.
+        WatchedChangeKind::Lost => return Vec::new(),
+    };
+    let new = change.to.as_deref().map(|to| (to, "EVENT_TYPE_CREATE"));
+    [(path, kind)].into_iter().chain(new).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn listing(entries: &[(&str, u64, u32, f64)]) -> Listing {
-        let seen = |(name, bytes, mode, modified): &(&str, u64, u32, f64)| {
-            let seen = Seen {
-                kind: FileKind::File,
-                bytes: *bytes,
-                mode: *mode,
-                modified: *modified,
-            };
-            ((*name).to_owned(), seen)
-        };
-        entries.iter().map(seen).collect()
-    }
-
     #[test]
-    fn two_listings_tell_what_happened_between_them() {
-        let before = listing(&[
-            ("gone", 1, 0o644, 1.0),
-            ("old", 2, 0o644, 2.0),
-            ("same", 3, 0o644, 3.0),
-            ("touched", 4, 0o644, 4.0),
-            ("marked", 5, 0o644, 5.0),
-        ]);
-        let after = listing(&[
-            ("new", 2, 0o644, 2.0),
-            ("same", 3, 0o644, 3.0),
-            ("touched", 4, 0o644, 9.0),
-            ("marked", 5, 0o755, 5.0),
-            ("made", 7, 0o644, 9.0),
-        ]);
-        let told = changes(&before, &after);
-        let expected = [
-            ("gone", "EVENT_TYPE_REMOVE"),
-            ("old", "EVENT_TYPE_RENAME"),
-            ("new", "EVENT_TYPE_CREATE"),
-            ("made", "EVENT_TYPE_CREATE"),
-            ("made", "EVENT_TYPE_WRITE"),
-            ("marked", "EVENT_TYPE_CHMOD"),
-            ("touched", "EVENT_TYPE_WRITE"),
-        ];
-        let expected: Vec<(String, &str)> = expected
-            .iter()
-            .map(|(name, kind)| ((*name).to_owned(), *kind))
-            .collect();
-        assert_eq!(told, expected);
+    fn a_rename_is_told_under_both_names() {
+        let change = |kind, to: Option<&str>| WatchedChange {
+            path: "/a".to_owned(),
+            kind,
+            to: to.map(str::to_owned),
+        };
+        let rename = change(WatchedChangeKind::Rename, Some("/b"));
+        let expected = [("/a", "EVENT_TYPE_RENAME"), ("/b", "EVENT_TYPE_CREATE")];
+        assert_eq!(events_of(&rename), expected);
+        let write = change(WatchedChangeKind::Write, None);
+        assert_eq!(events_of(&write), [("/a", "EVENT_TYPE_WRITE")]);
+        assert_eq!(events_of(&change(WatchedChangeKind::Lost, None)), []);
     }
 }

@@ -27,6 +27,10 @@ pub(super) fn weight(event: &Event) -> usize {
             Event::InputRequest { prompt, .. } => prompt.len(),
             Event::ProcOutput { proc, base64, .. } => proc.len() + base64.len(),
             Event::ProcDropped { proc, .. } | Event::ProcEnd { proc, .. } => proc.len(),
+            Event::Fs { watch, change } => {
+                watch.len() + change.path.len() + change.to.as_ref().map_or(0, String::len)
+            }
+            Event::FsEnd { watch } => watch.len(),
             Event::Result { result } => weight_of_result(result),
             Event::Error { message, .. } => message.len(),
             Event::ClearOutput { .. } | Event::Restored { .. } | Event::Checkpoint { .. } => 0,

@@ -88,6 +88,11 @@ impl Tracker {
         self.watch.listener()
     }
 
+    /// The watcher of all sessions of the runtime.
+    pub(crate) fn watcher(&self) -> Arc<Watcher> {
+        self.watch.watcher()
+    }
+
     /// The workspace.
     pub(crate) fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace

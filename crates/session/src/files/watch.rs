@@ -4,7 +4,7 @@
 //! call that caused them returns, so reading the queue after a cell finds all of them.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
@@ -22,6 +22,9 @@ const MAX_TOUCHED: usize = 20_000;
 
 /// How long the queue is left alone after it was read for those who wait for news: files are often written in one go.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// Changes of a recording watch that wait to be taken; past this, they are lost, and that is told.
+const MAX_RECORDED: usize = 10_000;
 
 /// The one instance.
 #[derive(Debug)]
@@ -47,6 +50,40 @@ struct Tree {
     /// Some directory could not be watched: whatever happens there is not told.
     blind: bool,
     news: Arc<Notify>,
+    /// Each change in order, for a tree whose watch records them. Such a tree notes no touched paths.
+    recorded: Option<Recorded>,
+}
+
+/// The changes in a tree since the last query, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) changes: Vec<RecordedChange>,
+    /// Changes are missing: there were too many, or a directory could not be watched.
+    pub(crate) is_incomplete: bool,
+    /// The root of the tree was removed or moved away: nothing more is told.
+    pub(crate) is_root_gone: bool,
+    /// Files that were written to since they had another change: many writes are one change.
+    written: HashSet<PathBuf>,
+}
+
+/// A change of one entry of a watched directory, as the kernel tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordedChange {
+    /// Relative to the root of the tree.
+    pub(crate) path: PathBuf,
+    pub(crate) kind: RecordedKind,
+    pub(crate) is_directory: bool,
+}
+
+/// What became of an entry. Both halves of a rename have the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordedKind {
+    Created,
+    Written,
+    Attributes,
+    Removed,
+    MovedFrom(u32),
+    MovedTo(u32),
 }
 
 /// The paths that were touched since the last query, relative to the root.
@@ -85,10 +122,22 @@ impl Watcher {
 
     /// Begins to watch a tree, whose directories are then added.
     pub(crate) fn watch(self: &Arc<Self>) -> Watch {
+        self.insert(Tree::default())
+    }
+
+    /// Begins to watch a tree whose changes are recorded one by one.
+    pub(crate) fn record(self: &Arc<Self>) -> Watch {
+        self.insert(Tree {
+            recorded: Some(Recorded::default()),
+            ..Tree::default()
+        })
+    }
+
+    fn insert(self: &Arc<Self>, new: Tree) -> Watch {
         let mut state = self.lock();
         let tree = state.next_tree;
         state.next_tree += 1;
-        state.trees.insert(tree, Tree::default());
+        state.trees.insert(tree, new);
         Watch {
             watcher: Arc::clone(self),
             tree,
@@ -104,6 +153,11 @@ impl Watch {
     /// Adds a directory of the tree, known by its path there and by its descriptor.
     pub(crate) fn add(&self, path: &Path, directory: BorrowedFd<'_>) {
         self.watcher.lock().add(self.tree, path, directory);
+    }
+
+    /// The watcher that this watch is of.
+    pub(crate) fn watcher(&self) -> Arc<Watcher> {
+        Arc::clone(&self.watcher)
     }
 
     /// Tells when something happens in the tree.
@@ -137,6 +191,33 @@ impl Watch {
                 touched
             })
             .unwrap_or_default()
+    }
+
+    /// Takes the changes that were recorded since the last call.
+    pub(crate) fn take_recorded(&self) -> Recorded {
+        let mut state = self.watcher.lock();
+        state.read_events();
+        let recorded = state
+            .trees
+            .get_mut(&self.tree)
+            .and_then(|tree| tree.recorded.as_mut());
+        recorded.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes that changes will be missing.
+    pub(crate) fn note_incomplete(&self) {
+        let mut state = self.watcher.lock();
+        if let Some(tree) = state.trees.get_mut(&self.tree)
+            && let Some(recorded) = &mut tree.recorded
+        {
+            recorded.is_incomplete = true;
+        }
+    }
+
+    /// The number of directories that are watched.
+    pub(crate) fn directories(&self) -> usize {
+        let state = self.watcher.lock();
+        state.trees.get(&self.tree).map_or(0, |tree| tree.watches)
     }
 }
 
@@ -198,20 +279,48 @@ impl Drop for Watcher {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut state = self.watcher.lock();
+        state.remove_below(self.tree, Path::new(""));
         state.trees.remove(&self.tree);
-        let State {
-            instance, watches, ..
-        } = &mut *state;
-        watches.retain(|watch, places| {
-            places.retain(|(tree, _)| *tree != self.tree);
-            if places.is_empty()
-                && let Some(instance) = instance
-            {
-                let _ = inotify::remove_watch(&*instance, *watch);
-            }
-            !places.is_empty()
-        });
     }
+}
+
+impl Recorded {
+    /// Notes a change, unless it is one more write to the same file.
+    fn note(&mut self, change: RecordedChange) {
+        // The directory is elsewhere by now.
+        if self.is_root_gone {
+            return;
+        }
+        match change.kind {
+            RecordedKind::Written if !self.written.insert(change.path.clone()) => return,
+            RecordedKind::Written => {}
+            _ => _ = self.written.remove(&change.path),
+        }
+        if self.changes.len() < MAX_RECORDED {
+            self.changes.push(change);
+        } else {
+            self.is_incomplete = true;
+            self.written.clear();
+        }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.changes.is_empty() && !self.is_incomplete && !self.is_root_gone
+    }
+}
+
+/// The kind of an event of the kernel; `None` for one that is no change of an entry.
+fn recorded_kind(events: ReadFlags, cookie: u32) -> Option<RecordedKind> {
+    [
+        (ReadFlags::CREATE, RecordedKind::Created),
+        (ReadFlags::MODIFY, RecordedKind::Written),
+        (ReadFlags::ATTRIB, RecordedKind::Attributes),
+        (ReadFlags::DELETE, RecordedKind::Removed),
+        (ReadFlags::MOVED_FROM, RecordedKind::MovedFrom(cookie)),
+        (ReadFlags::MOVED_TO, RecordedKind::MovedTo(cookie)),
+    ]
+    .into_iter()
+    .find_map(|(flag, kind)| events.contains(flag).then_some(kind))
 }
 
 impl Touched {
@@ -263,6 +372,26 @@ enum What {
 }
 
 impl State {
+    /// No longer watches a directory of a tree, nor those below it.
+    fn remove_below(&mut self, tree: u64, path: &Path) {
+        let mut removed = 0;
+        let instance = self.instance.as_ref();
+        self.watches.retain(|watch, places| {
+            let before = places.len();
+            places.retain(|(other, place)| *other != tree || !place.starts_with(path));
+            removed += before - places.len();
+            if places.is_empty()
+                && let Some(instance) = instance
+            {
+                let _ = inotify::remove_watch(instance, *watch);
+            }
+            !places.is_empty()
+        });
+        if let Some(tree) = self.trees.get_mut(&tree) {
+            tree.watches = tree.watches.saturating_sub(removed);
+        }
+    }
+
     fn add(&mut self, tree: u64, path: &Path, directory: BorrowedFd<'_>) {
         let Some(entry) = self.trees.get_mut(&tree) else {
             return;
@@ -274,6 +403,7 @@ impl State {
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
+            | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         // The directory that was opened, wherever its path leads by now.
         let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
@@ -284,6 +414,9 @@ impl State {
             .and_then(|instance| inotify::add_watch(instance, itself, wanted).ok());
         let Some(watch) = added else {
             entry.blind = true;
+            if let Some(recorded) = &mut entry.recorded {
+                recorded.is_incomplete = true;
+            }
             entry.news.notify_waiters();
             return;
         };
@@ -300,7 +433,10 @@ impl State {
 
     fn has_news(&self, tree: u64) -> bool {
         let tree = self.trees.get(&tree);
-        tree.is_some_and(|tree| !tree.touched.is_nothing())
+        tree.is_some_and(|tree| match &tree.recorded {
+            Some(recorded) => !recorded.is_nothing(),
+            None => !tree.touched.is_nothing(),
+        })
     }
 
     fn read_events(&mut self) {
@@ -310,26 +446,41 @@ impl State {
                 .for_each(|tree| tree.touched.everything = true);
             return;
         };
+        // Directories of recording trees that are not where they were, by their tree and the number of the rename.
+        let mut moved: HashMap<(u64, u32), PathBuf> = HashMap::new();
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = inotify::Reader::new(instance, &mut buffer);
         while let Ok(event) = reader.next() {
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 for tree in self.trees.values_mut() {
-                    tree.touched.everything = true;
+                    match &mut tree.recorded {
+                        Some(recorded) => recorded.is_incomplete = true,
+                        None => tree.touched.everything = true,
+                    }
                     tree.news.notify_waiters();
                 }
                 continue;
             }
             let is = |flag| event.events().contains(flag);
             if is(ReadFlags::IGNORED) {
-                for (tree, _) in self.watches.remove(&event.wd()).unwrap_or_default() {
+                for (tree, directory) in self.watches.remove(&event.wd()).unwrap_or_default() {
                     if let Some(tree) = self.trees.get_mut(&tree) {
                         tree.watches -= 1;
+                        tree.note_end_of(&directory);
                     }
                 }
                 continue;
             }
             let Some(name) = event.file_name() else {
+                if is(ReadFlags::MOVE_SELF) {
+                    for (number, directory) in self.watches.get(&event.wd()).into_iter().flatten() {
+                        if let Some(tree) = self.trees.get_mut(number)
+                            && tree.note_end_of(directory)
+                        {
+                            moved.insert((*number, 0), PathBuf::new());
+                        }
+                    }
+                }
                 continue;
             };
             let what = match (is(ReadFlags::ISDIR), is(ReadFlags::ATTRIB)) {
@@ -338,12 +489,77 @@ impl State {
                 (false, _) => What::File,
             };
             let name = OsStr::from_bytes(name.to_bytes());
-            for (tree, directory) in self.watches.get(&event.wd()).into_iter().flatten() {
-                if let Some(tree) = self.trees.get_mut(tree) {
-                    tree.touched.note(directory, name, what);
-                    tree.news.notify_waiters();
+            let kind = recorded_kind(event.events(), event.cookie());
+            let mut renamed = Vec::new();
+            for (number, directory) in self.watches.get(&event.wd()).into_iter().flatten() {
+                let Some(tree) = self.trees.get_mut(number) else {
+                    continue;
+                };
+                match (&mut tree.recorded, kind) {
+                    (None, _) => tree.touched.note(directory, name, what),
+                    (Some(recorded), Some(kind)) => {
+                        let path = directory.join(name);
+                        let is_directory = is(ReadFlags::ISDIR);
+                        match kind {
+                            RecordedKind::MovedFrom(cookie) if is_directory => {
+                                moved.insert((*number, cookie), path.clone());
+                            }
+                            RecordedKind::MovedTo(cookie) if is_directory => {
+                                let from = moved.remove(&(*number, cookie));
+                                renamed.extend(from.map(|from| (*number, from, path.clone())));
+                            }
+                            _ => {}
+                        }
+                        recorded.note(RecordedChange {
+                            path,
+                            kind,
+                            is_directory,
+                        });
+                    }
+                    (Some(_), None) => continue,
                 }
+                tree.news.notify_waiters();
+            }
+            for (tree, from, to) in renamed {
+                rename_below(&mut self.watches, tree, &from, &to);
             }
         }
+        for ((tree, _), path) in moved {
+            self.remove_below(tree, &path);
+        }
+    }
+}
+
+/// Notes the new paths of a directory that was renamed inside of its tree, and of those below it.
+fn rename_below(
+    watches: &mut HashMap<i32, Vec<(u64, PathBuf)>>,
+    tree: u64,
+    from: &Path,
+    to: &Path,
+) {
+    for (other, place) in watches.values_mut().flatten() {
+        if *other == tree
+            && let Ok(below) = place.strip_prefix(from)
+        {
+            *place = match below.as_os_str().is_empty() {
+                true => to.to_owned(),
+                false => to.join(below),
+            };
+        }
+    }
+}
+
+impl Tree {
+    /// Notes that a directory is not watched any more. Returns whether it was the root of a tree whose changes are recorded.
+    fn note_end_of(&mut self, directory: &Path) -> bool {
+        let Some(recorded) = &mut self.recorded else {
+            return false;
+        };
+        let is_root = directory.as_os_str().is_empty();
+        if is_root {
+            recorded.is_root_gone = true;
+            self.news.notify_waiters();
+        }
+        is_root
     }
 }

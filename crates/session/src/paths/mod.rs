@@ -8,6 +8,7 @@
 
 mod operations;
 mod place;
+mod watch;
 
 use crate::Error;
 use crate::session::Session;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use place::Layout;
+pub use watch::{Below, MAX_WATCHES, PathWatch};
 
 /// The most bytes that one read returns.
 pub const MAX_READ_BYTES: u64 = 64 << 20;

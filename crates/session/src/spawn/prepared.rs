@@ -115,6 +115,8 @@ impl Prepared {
             journal: Recorder::default(),
             python: parts.summary.python,
             packages: Packages::default(),
+            watcher: tracker.watcher(),
+            watches: Arc::default(),
             processes: Arc::default(),
             wall: parts.options.limits.wall,
         };
@@ -180,6 +182,8 @@ impl Prepared {
             journal: opening.journal.clone(),
             python: actor.shared.python.clone(),
             packages: opening.packages,
+            watcher: Arc::clone(&actor.shared.watcher),
+            watches: Arc::default(),
             processes: Arc::default(),
             wall: opening.options.limits.wall,
         });

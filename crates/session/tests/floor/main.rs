@@ -13,4 +13,5 @@ mod files;
 mod pauses;
 mod questions;
 mod support;
+mod watches;
 mod workspace_places;

@@ -3,6 +3,7 @@
 mod agent;
 mod baseline;
 mod network;
+mod package;
 mod rows;
 mod sessions;
 mod tools;
@@ -14,6 +15,7 @@ use baseline::{Bare, BareFork};
 use cellblock::{Cell, Host, Limits, Preload, Session, Strategy};
 use clap::Args;
 use rows::{Row, Samples, Unit, Verdict};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,7 +37,8 @@ pub(crate) struct BenchArgs {
 
 const EXAMPLES: &str = "\
 Every number is the median of many repetitions on this machine, now. A busy machine gives large numbers: compare runs only
-with runs beside them.
+with runs beside them. Rows about the Python package are measured where `python3`, or the Python that
+CELLBLOCK_BENCH_PYTHON names, has it.
 
 Examples:
   cellblock bench
@@ -56,6 +59,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
     let bench = Bench {
         host,
         repetitions: if args.quick { 20 } else { 100 },
+        python_with_package: package::python_with_package().await,
     };
     let mut measured = Vec::new();
     for row in Row::ALL {
@@ -64,6 +68,13 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
             .as_ref()
             .is_some_and(|wanted| !row.name().contains(wanted.as_str()))
         {
+            continue;
+        }
+        if row.measured_by_package().is_some() && bench.python_with_package.is_none() {
+            console.say(&format!(
+                "left out, because python3 has no package `cellblock`: {}",
+                row.name()
+            ));
             continue;
         }
         if !args.json {
@@ -160,6 +171,8 @@ fn print_table(
 pub(crate) struct Bench {
     pub(crate) host: Host,
     pub(crate) repetitions: usize,
+    /// A Python that has the package `cellblock`, which measures the rows about it.
+    python_with_package: Option<PathBuf>,
 }
 
 pub(crate) const GAP: Duration = Duration::from_millis(20);
@@ -167,6 +180,10 @@ const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
 
 impl Bench {
     pub(crate) async fn measure(&self, row: Row) -> anyhow::Result<Samples> {
+        if let (Some(name), Some(python)) = (row.measured_by_package(), &self.python_with_package) {
+            let values = package::samples(python, name, self.repetitions).await?;
+            return Ok(Samples::new(values));
+        }
         let values = match row {
             Row::PooledSession => self.pooled_session().await?,
             Row::SessionOnDemand => self.sessions_on_demand(GAP).await?,
@@ -220,6 +237,13 @@ impl Bench {
             Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
             Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
             Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
+            Row::PackageImport
+            | Row::PackageSession
+            | Row::PackageCell
+            | Row::PackageTool
+            | Row::PackageSpawn
+            | Row::PackageFileIn
+            | Row::PackageFileOut => anyhow::bail!("no Python with the package was found"),
         };
         Ok(Samples::new(values))
     }

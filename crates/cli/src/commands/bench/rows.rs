@@ -34,6 +34,13 @@ pub(crate) enum Row {
     AgentMemory,
     RunsAtOnce,
     FirstRequest,
+    PackageImport,
+    PackageSession,
+    PackageCell,
+    PackageTool,
+    PackageSpawn,
+    PackageFileIn,
+    PackageFileOut,
 }
 
 /// Whether a promise holds here.
@@ -44,7 +51,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 29] = [
+    pub(crate) const ALL: [Row; 36] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -74,7 +81,28 @@ impl Row {
         Row::AgentMemory,
         Row::RunsAtOnce,
         Row::FirstRequest,
+        Row::PackageImport,
+        Row::PackageSession,
+        Row::PackageCell,
+        Row::PackageTool,
+        Row::PackageSpawn,
+        Row::PackageFileIn,
+        Row::PackageFileOut,
     ];
+
+    /// The name by which the Python package measures the row; `None` for rows that this program measures.
+    pub(crate) fn measured_by_package(self) -> Option<&'static str> {
+        Some(match self {
+            Row::PackageImport => "import",
+            Row::PackageSession => "session",
+            Row::PackageCell => "cell",
+            Row::PackageTool => "tool",
+            Row::PackageSpawn => "spawn",
+            Row::PackageFileIn => "file_in",
+            Row::PackageFileOut => "file_out",
+            _ => return None,
+        })
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -109,6 +137,13 @@ impl Row {
             Row::AgentMemory => "memory of `cellblock ask` above an idle `cellblock`",
             Row::RunsAtOnce => "50 runs of the agent at once, until all have answered",
             Row::FirstRequest => "start of `cellblock ask` to its first request",
+            Row::PackageImport => "Python package: `from cellblock import Session`",
+            Row::PackageSession => "Python package: `Session()` with a warm host",
+            Row::PackageCell => "Python package: cell `1 + 1`, back to back",
+            Row::PackageTool => "Python package: tool call that Python answers",
+            Row::PackageSpawn => "Python package: `spawn([\"true\"])` to its end",
+            Row::PackageFileIn => "Python package: 1 GB into a file",
+            Row::PackageFileOut => "Python package: 1 GB out of a file",
         }
     }
 
@@ -133,13 +168,19 @@ impl Row {
             Row::AgentMemory => 30.0,
             Row::RunsAtOnce => 5_000.0,
             Row::FirstRequest => 80.0,
+            Row::PackageImport => 60.0,
+            Row::PackageSession => 3.0,
+            Row::PackageCell => 0.2,
+            Row::PackageTool => 0.25,
+            Row::PackageSpawn => 5.0,
+            Row::PackageFileIn | Row::PackageFileOut => 300.0,
         }
     }
 
     pub(crate) fn unit(self) -> Unit {
         match self {
             Row::IdleSession | Row::AgentMemory => Unit::Megabytes,
-            Row::Flood | Row::ProxyThroughput => Unit::MegabytesPerSecond,
+            Row::Flood | Row::ProxyThroughput | Row::PackageFileIn | Row::PackageFileOut => Unit::MegabytesPerSecond,
             _ => Unit::Milliseconds,
         }
     }

@@ -10,6 +10,7 @@ mod processes;
 mod server;
 mod session_task;
 mod streams;
+mod watches;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 use crate::cell_run::Signals;

@@ -1,17 +1,18 @@
-//! Processes beside the interpreter: their operations are done at once, also while a cell of the session runs.
+//! Processes beside the interpreter, and watched directories: their operations are done at once, also while a cell of the session runs.
 
 use super::operations::OperationError;
 use super::server::{PipeServer, lock};
+use super::watches::Watches;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{Event, Process, ProcessEvent, ProcessEvents, Session};
+use cellblock::{Below, Event, Process, ProcessEvent, ProcessEvents, Session};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// Whether an operation is about processes.
+/// Whether an operation is about processes or watched directories.
 pub(crate) fn is_about_processes(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -22,6 +23,8 @@ pub(crate) fn is_about_processes(operation: &Operation) -> bool {
             | Operation::ProcResize { .. }
             | Operation::Procs
             | Operation::ProcAttach { .. }
+            | Operation::Watch { .. }
+            | Operation::Unwatch { .. }
     )
 }
 
@@ -45,6 +48,7 @@ pub(crate) fn start(server: &Arc<PipeServer>, name: &str, session: &Session) -> 
         name: name.to_owned(),
         session: session.clone(),
         inputs: Arc::default(),
+        watches: Watches::default(),
     };
     tokio::spawn(task.serve(requests));
     queue
@@ -56,10 +60,11 @@ struct ProcessTask {
     session: Session,
     /// The queue of what is to be written to each process: a process that does not read holds up its own input alone.
     inputs: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<ProcessRequest>>>>,
+    watches: Watches,
 }
 
 impl ProcessTask {
-    async fn serve(self, mut requests: mpsc::UnboundedReceiver<ProcessRequest>) {
+    async fn serve(mut self, mut requests: mpsc::UnboundedReceiver<ProcessRequest>) {
         while let Some(request) = requests.recv().await {
             let id = request.id.clone();
             let outcome = match request.operation {
@@ -90,6 +95,22 @@ impl ProcessTask {
                     }
                     Err(error) => Err(error),
                 },
+                Operation::Watch { path, recursive } => {
+                    let below = match recursive {
+                        true => Below::Watched,
+                        false => Below::NotWatched,
+                    };
+                    match self.watches.begin(&self.session, &path, below).await {
+                        Ok(watch) => {
+                            let answer = json!({"watch": watch.name});
+                            self.answer(id.clone(), Ok(answer)).await;
+                            watch.forward(&self.server, &self.name, id);
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                Operation::Unwatch { watch } => self.watches.end(&watch).map(|()| json!({})),
                 operation => self.obey(operation).await,
             };
             self.answer(id, outcome).await;

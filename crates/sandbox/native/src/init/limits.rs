@@ -9,7 +9,7 @@ use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
-use crate::init::watchdog::{self, Finding, Watched};
+use crate::init::watchdog::{self, Finding, Glance, Watched};
 use crate::sys::{Errno, Pid, monotonic_milliseconds, signals};
 use crate::walls::limits;
 use crate::wire::message::from_init;
@@ -94,21 +94,55 @@ impl Session {
         })
     }
 
+    /// How often init must run while there is something to look at, in milliseconds.
+    pub(super) fn watch_period(&self) -> i32 {
+        match self.init.memory {
+            0 => watchdog::PERIOD_MS,
+            limit => self.glanced.pause_ms(limit),
+        }
+    }
+
+    /// Whether the processes must be looked at before the time for it has come.
+    pub(super) fn must_look_early(&mut self, now: u64) -> bool {
+        let limit = self.init.memory;
+        if limit == 0 || self.unclaimed || now < self.next_glance {
+            return false;
+        }
+        let Some(glance) = self.glance() else {
+            return false;
+        };
+        self.glanced = glance;
+        self.next_glance = now + glance.pause_ms(limit) as u64;
+        glance.calls_for_look(self.looked_at, limit)
+    }
+
+    fn glance(&self) -> Option<Glance> {
+        let head = self.init.head?;
+        Some(self.watched(head, &[]).glance())
+    }
+
+    fn watched<'a>(&'a self, head: Pid, standbys: &'a [Pid]) -> Watched<'a, Uncounted<'a>> {
+        Watched {
+            reach: self.init.reach,
+            proc_directory: self.init.proc_directory,
+            walls: self.init.walls,
+            head,
+            preserved: Uncounted(self.standbys_and_forks()),
+            standbys,
+            pipe_bytes: self.objects.pipe_bytes(),
+        }
+    }
+
     fn watch_memory(&mut self) {
         let Some(head) = self.init.head else {
             return;
         };
         let (standbys, count) = self.standbys.frozen_by_age();
-        let watched = Watched {
-            reach: self.init.reach,
-            proc_directory: self.init.proc_directory,
-            walls: self.init.walls,
-            head,
-            preserved: &Uncounted(self.standbys_and_forks()),
-            standbys: &standbys[..count],
-            pipe_bytes: self.objects.pipe_bytes(),
-        };
-        let over = match watched.look(self.init.memory) {
+        let watched = self.watched(head, &standbys[..count]);
+        let seen = watched.glance();
+        let finding = watched.look(self.init.memory);
+        self.looked_at = seen;
+        let over = match finding {
             Finding::Fine => {
                 self.doubts = 0;
                 false

@@ -146,7 +146,6 @@ impl Program<'_> {
 
     fn try_to_execute(&self) -> Result<Errno, Failure> {
         const MAX: usize = SpawnProcess::MAX_STRINGS;
-        sys::new_session();
         let [input, output, error] = match self.streams {
             Streams::Pipes(streams) => streams,
             Streams::Terminal(terminal) => {

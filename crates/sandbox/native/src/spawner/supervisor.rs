@@ -2,7 +2,7 @@
 //!
 //! It ends when nothing is left below it. Then its socket to the host closes.
 
-use super::{Program, drain, tell};
+use super::{Program, Streams, drain, tell};
 use crate::init::memory;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, kill, poll, reap,
@@ -48,20 +48,61 @@ fn start(program: &Program<'_>) -> Result<Pid, Failure> {
         stage: crate::wire::message::Stage::Fork,
         errno,
     };
-    let failure = memory::allocate_shared::<Option<Failure>>(None).map_err(at_fork)?;
-    // SAFETY: the child stays native until it executes a program. With `VFORK` this process waits until then.
-    match unsafe { clone_process(clone_flags::VFORK) }.map_err(at_fork)? {
+    let start = memory::allocate_shared(Start::default()).map_err(at_fork)?;
+    // SAFETY: the child stays native until it executes a program or ends. With `VFORK` this process waits until then.
+    let child = match unsafe { clone_process(clone_flags::VFORK) }.map_err(at_fork)? {
         Forked::Child => {
-            *failure = Some(program.execute());
+            sys::new_session();
+            match program.streams {
+                Streams::Terminal(_) => start.failure = Some(program.execute()),
+                Streams::Pipes(_) => start_in_group(program, start),
+            }
             sys::exit(127)
         }
-        Forked::Parent(pid) => match read_shared(failure) {
-            Some(failure) => {
+        Forked::Parent(child) => child,
+    };
+    let Start { pid, failure } = read_shared(start);
+    if failure.is_some() || pid.is_some() {
+        let _ = reap(child, true);
+    }
+    match failure {
+        Some(failure) => {
+            if let Some(pid) = pid {
                 let _ = reap(pid, true);
-                Err(failure)
             }
-            None => Ok(pid),
-        },
+            Err(failure)
+        }
+        None => Ok(pid.unwrap_or(child)),
+    }
+}
+
+/// The outcome of a start, in memory that the processes share until the program runs.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    /// The process, where it is not the child of the supervisor that leads the session.
+    pid: Option<Pid>,
+    failure: Option<Failure>,
+}
+
+/// Starts the process from the leader of a new session, which ends then: the process is in a group of its own, and leads nothing.
+///
+/// A process that leads a group cannot begin a session. The program `setsid` forks then, and its caller does not see how the program
+/// ended that it was to start. A shell starts programs as members of a group too. Where there is a terminal, the process leads the session,
+/// as under any terminal: the end of that leader would hang up.
+fn start_in_group(program: &Program<'_>, start: &mut Start) {
+    // The supervisor is the parent from the beginning: a program that asks to be ended with its parent is not ended with the leader.
+    let flags = clone_flags::VFORK | clone_flags::PARENT;
+    // SAFETY: the child stays native until it executes a program. With `VFORK` the leader waits until then.
+    match unsafe { clone_process(flags) } {
+        Ok(Forked::Child) => {
+            start.failure = Some(program.execute());
+            sys::exit(127)
+        }
+        Ok(Forked::Parent(pid)) => start.pid = Some(pid),
+        Err(errno) => {
+            let stage = crate::wire::message::Stage::Fork;
+            start.failure = Some(Failure { stage, errno });
+        }
     }
 }
 
@@ -124,9 +165,14 @@ fn is_alone(pid: Pid, status: Fd, lives: &mut bool) -> bool {
     }
 }
 
-/// Signals the group that a process leads. The process is not reaped yet, so its number is still its own.
+/// Signals the group that a process is in. The process is not reaped yet, so the numbers are still those of itself and of its group.
 fn signal_group(pid: Pid, signal: i32) {
-    if kill(-pid, signal).is_err() {
+    let is_signaled = match sys::group_of(pid) {
+        // A process cannot enter the group of its supervisor, which is in another session.
+        Ok(group) if group > 1 => kill(-group, signal).is_ok(),
+        _ => false,
+    };
+    if !is_signaled {
         let _ = kill(pid, signal);
     }
 }

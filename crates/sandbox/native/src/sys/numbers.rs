@@ -58,6 +58,7 @@ pub const GETCPU: usize = 309;
 pub const GETDENTS64: usize = 217;
 pub const GETEGID: usize = 108;
 pub const GETEUID: usize = 107;
+pub const GETPGID: usize = 121;
 pub const GETPID: usize = 39;
 pub const GETPPID: usize = 110;
 pub const GETSOCKOPT: usize = 55;

@@ -147,6 +147,12 @@ pub fn new_session() {
     let _ = unsafe { syscall(nr::SETSID, []) };
 }
 
+/// `getpgid`: the process group of a process.
+pub fn group_of(pid: Pid) -> Result<Pid> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::GETPGID, [pid as usize]) }.map(|group| group as Pid)
+}
+
 /// Makes a terminal the controlling terminal of the calling process, which leads a session and has none.
 pub fn take_terminal(terminal: Fd) -> Result<()> {
     const TIOCSCTTY: usize = 0x540E;
