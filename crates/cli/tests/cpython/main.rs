@@ -75,6 +75,10 @@ fn what_works_in_python_works_in_a_session() {
                 unexpected.push(test.clone());
             }
         }
+        if outside.is_empty() {
+            println!("{module}: not compared, it crashed or took too long outside");
+            continue;
+        }
         println!(
             "{module}: {} outside, {} inside",
             outside.len(),
