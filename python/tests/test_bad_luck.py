@@ -10,7 +10,7 @@ import time
 import pytest
 
 import cellblock
-from cellblock import Host, Session
+from cellblock import AsyncSession, Host, Session
 
 from .conftest import HOST, run_script
 
@@ -195,9 +195,32 @@ print(s.run("x").value(int))
 """
 
 
+CTRL_C_WITH_A_LOOP = """
+import asyncio, os, signal, threading, time
+from cellblock import AsyncSession, Host
+def press(): os.kill(os.getpid(), signal.SIGINT)
+async def wait(prompt=""): await asyncio.sleep(30); return ""
+s = AsyncSession(host=Host(packages="none"), tools=[wait], input=wait, seed={"x": 7})
+async def interrupted():
+    await s.open()
+    threading.Timer(1.0, press).start()
+    await s.run(CODE)
+begun = time.monotonic()
+try:
+    asyncio.run(interrupted())
+    print("no interrupt")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - begun < 15)
+async def after(): return (await s.run("x")).value(int)
+print(asyncio.run(after()))
+"""
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(20)", "wait()", "input('?')", "tools.wait()"])
-def test_ctrl_c_ends_the_cell_and_the_session_goes_on(code):
-    status, out, err = run_script(CTRL_C.replace("CODE", repr(code)))
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_ctrl_c_ends_the_cell_and_the_session_goes_on(kind, code):
+    script = CTRL_C if kind == "sync" else CTRL_C_WITH_A_LOOP
+    status, out, err = run_script(script.replace("CODE", repr(code)))
     assert (status, out, err) == (0, "interrupted True\n7\n", "")
 
 
@@ -256,10 +279,23 @@ cellblock.host._close_all()
     assert "this process is ending" in out
 
 
-def test_sessions_that_are_opened_and_dropped_do_not_pile_up():
+# `python/test --long` opens as many as a server does in a day.
+DROPPED = int(os.environ.get("CELLBLOCK_DROPPED_SESSIONS", "60"))
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_sessions_that_are_opened_and_dropped_do_not_pile_up(kind):
     host = Host(packages="none", journal=False)
-    for _ in range(60):
-        Session(host=host)
+
+    async def open_and_drop():
+        for _ in range(DROPPED):
+            await AsyncSession(host=host).open()
+
+    if kind == "sync":
+        for _ in range(DROPPED):
+            Session(host=host)
+    else:
+        asyncio.run(open_and_drop())
     with Session(host=host) as session:
         children = _descendants(host.pid())
         assert session.run("1").ok

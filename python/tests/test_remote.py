@@ -1,8 +1,10 @@
 """Sessions of a real server, `cellblock serve`, with the names of `Session`."""
 
+import json
 import os
 import re
 import subprocess
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 
@@ -10,20 +12,44 @@ import cellblock
 from cellblock import Host, Remote
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The address of a server of the tests' own."""
-    home = tmp_path_factory.mktemp("server")
-    command = [Host().binary(), "serve", "--no-auth", "--listen", "127.0.0.1:0", "--stdlib", "--data", str(home / "data")]
+def started(home, *options):
+    """A server of the tests' own: the process, and what it said at its start."""
+    command = [Host().binary(), "serve", "--listen", "127.0.0.1:0", "--stdlib", "--data", str(home / "data"), *options]
     child = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(home)}
     )
     said = ""
-    while "serving at" not in said:
+    while "serving at" not in said or ("--no-auth" not in options and "/setup#" not in said):
         line = child.stderr.readline()
         assert line, said
         said += line
+    return child, said
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The address of a server that lets everyone in."""
+    child, said = started(tmp_path_factory.mktemp("server"), "--no-auth")
     yield re.search(r"http://[0-9.:]+", said).group()
+    child.terminate()
+    child.wait(60)
+
+
+@pytest.fixture(scope="module")
+def closed_server(tmp_path_factory):
+    """The address of a server with users, each of whom may have two sessions; and a token of one of them."""
+    child, said = started(tmp_path_factory.mktemp("closed"), "--quota", "sessions=2")
+    url = re.search(r"serving at (http://[0-9.:]+)", said).group(1)
+    opener = build_opener(HTTPCookieProcessor())
+
+    def post(path, body):
+        headers = {"Content-Type": "application/json", "X-Cellblock": "1"}
+        with opener.open(Request(url + path, json.dumps(body).encode(), headers)) as answer:
+            return json.load(answer)
+
+    secret = re.search(r"/setup#(\S+)", said).group(1)
+    post("/v1/setup", {"secret": secret, "name": "ada", "password": "a long password"})
+    yield url, post("/v1/tokens", {"name": "program"})["token"]
     child.terminate()
     child.wait(60)
 
@@ -88,9 +114,72 @@ def test_a_fork_on_a_server_goes_its_own_way(session):
     fork.close()
 
 
+def test_processes_of_a_server_are_written_to_and_read(session):
+    assert session.spawn(["sort", "-n"], stdin=True).communicate(b"10\n9\n") == (b"9\n10\n", b"")
+    sleeping = session.spawn("echo up; exec sleep 1000", tag="sleeper")
+    [listed] = session.processes()
+    assert (listed.proc, listed.pid, listed.tag) == (sleeping.proc, sleeping.pid, "sleeper")
+    sleeping.terminate()
+    assert sleeping.wait().signal == 15
+    assert session.attach(sleeping.proc).communicate() == (b"up\n", b"")
+    with pytest.raises(cellblock.Refused, match="no program `no-such-program`"):
+        session.spawn(["no-such-program"])
+
+
+def test_files_of_a_server_by_absolute_path(session):
+    session.files.write("/tmp/d/a.bin", bytes(3 << 20))
+    assert session.files.read("/tmp/d/a.bin") == bytes(3 << 20)
+    assert session.files.stat("/tmp/d/a.bin").bytes == 3 << 20
+    session.files.move("/tmp/d/a.bin", "/tmp/d/b.bin")
+    assert [entry.path for entry in session.files.list_dir("/tmp", depth=2)] == ["/tmp/d", "/tmp/d/b.bin"]
+    session.files.remove("/tmp/d")
+
+
+def test_a_directory_of_a_server_is_watched(session):
+    watch = session.watch("/tmp", recursive=True)
+    session.run("open('/tmp/a', 'w').close()")
+    assert watch.take(60.0) == [cellblock.FileChange("create", "/tmp/a")]
+    watch.close()
+    assert watch.is_over and watch.take(60.0) == []
+    other = session.watch()
+    session.close()
+    assert list(other) == []
+
+
+def test_questions_events_and_pauses_of_a_server(session):
+    session.run("number = 1; print('out')")
+    assert [match.text for match in session.complete("numb")] == ["number"]
+    assert session.is_complete("if 1:").status == "incomplete"
+    assert session.inspect_at("number") is not None
+    told = [type(numbered.event).__name__ for numbered in session.events(follow=False)]
+    assert told[0] == "Begun" and "Stdout" in told and "Finished" in told
+    session.pause()
+    with pytest.raises(cellblock.Refused, match="paused"):
+        session.run("1")
+    session.resume()
+    assert session.run("number").value(int) == 1
+
+
 def test_what_a_server_does_not_offer_is_said_in_words(session):
     with pytest.raises(cellblock.Unsupported, match="on a server"):
-        session.spawn(["true"])
+        session.freeze()
+
+
+def test_a_token_lets_in_and_limits_are_told(flavour, closed_server):
+    url, token = closed_server
+    for wrong in (None, "cb_x_y"):
+        with pytest.raises(cellblock.Refused, match=r"Remote\(url, token\)"):
+            flavour.open(host=Remote(url, wrong))
+    remote = Remote(url, token)
+    sessions = [flavour.open(host=remote) for _ in range(2)]
+    assert sessions[0].run("6 * 7").value(int) == 42
+    assert sessions[1].spawn(["echo", "hello"]).communicate() == (b"hello\n", b"")
+    with pytest.raises(cellblock.CellblockError, match="sessions") as refused:
+        flavour.open(host=remote)
+    assert not isinstance(refused.value, cellblock.Ended)
+    sessions[0].close()
+    assert flavour.open(host=remote).run("1 + 1").value(int) == 2
+    remote.close()
 
 
 def test_a_closed_session_of_a_server_is_over(session):

@@ -28,7 +28,7 @@
 pub mod agent;
 
 pub use cellblock_host::{
-    Error, Host, HostBuilder, Packages, PythonChoice, SessionBuilder, journal,
+    Error, Host, HostBuilder, Packages, PythonChoice, SessionBuilder, journal, operations,
 };
 pub use cellblock_protocol::{
     Arming, Backend, Cell, CellError, CellResult, CellValue, CheckpointEntry, CheckpointList,

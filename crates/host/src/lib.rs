@@ -12,6 +12,7 @@
 mod error;
 mod host;
 pub mod journal;
+pub mod operations;
 mod packages;
 mod runtimes;
 mod session_builder;

@@ -41,6 +41,7 @@ class RemoteConnection:
         self._numbers = itertools.count(1)
         self._ids: dict[str, str] = {}
         self._waiting: dict[int, Receive] = {}
+        self._watches: dict[str, HTTPResponse] = {}
         self._end: str | None = None
         self._process = os.getpid()
 
@@ -139,6 +140,13 @@ class RemoteConnection:
             return {"session": fork}
         if operation in _SIMPLE:
             return self._json("POST", f"{path}/{operation}", given)
+        if operation in _STREAMS:
+            self._follow(name, path, {"op": operation, **given}, receive)
+            return None
+        if operation == "unwatch":
+            return self._end_watch(given["watch"])
+        if operation in _PIPED:
+            return self._json("POST", f"{path}/operations", {"op": operation, **given})["answer"]
         made = _READ.get(operation)
         if made is None:
             raise Unsupported(
@@ -166,6 +174,40 @@ class RemoteConnection:
         finally:
             connection.close()
         raise Ended("the server ended the stream before the cell was over", "ended")
+
+    def _follow(self, name: str, path: str, fields: Line, receive: Receive) -> None:
+        """Does an operation that goes on after its answer: a process, or a watch, which is as long as its connection."""
+        headers = {"Accept": "text/event-stream"}
+        connection, response = self._ask("POST", f"{path}/operations", fields, headers, _SILENCE_SECONDS)
+        last = _STREAMS[fields["op"]]
+        watch = f"w{next(self._numbers)}" if last == "fs_end" else None
+        if watch is not None:
+            self._watches[watch] = response
+        try:
+            for event in _events(response):
+                line: Line = {**event, "session": name}
+                if watch is not None:
+                    line = {**line, "answer": {"watch": watch}} if "answer" in line else {**line, "watch": watch}
+                receive(line)
+                if line["event"] == last:
+                    return
+        except (OSError, HTTPException, ValueError):
+            if watch is None or watch in self._watches:
+                raise
+        finally:
+            is_ended_here = watch is not None and self._watches.pop(watch, None) is None
+            connection.close()
+        if not is_ended_here:
+            raise Ended("the server ended the stream before its last event", "ended")
+        receive({"event": last, "watch": watch, "session": name})
+
+    def _end_watch(self, watch: str) -> Any:
+        response = self._watches.pop(watch, None)
+        if response is None:
+            raise Refused(f"there is no watch `{watch}`", "not_found")
+        # The thread that reads wakes up, and tells the end.
+        _shut_down(response)
+        return {}
 
     def _whole(self, path: str, value: Any) -> Any:
         """Large parts of displays are in files of the server: they are read."""
@@ -214,6 +256,17 @@ class RemoteConnection:
 
 def _nowhere(line: Line) -> None:
     pass
+
+
+def _shut_down(response: HTTPResponse) -> None:
+    """Ends a connection whose answer another thread reads."""
+    import socket
+
+    try:
+        with socket.socket(fileno=os.dup(response.fileno())) as other:
+            other.shutdown(socket.SHUT_RDWR)
+    except (OSError, ValueError):
+        pass  # it is closed already
 
 
 def _error(response: HTTPResponse) -> CellblockError:
@@ -273,6 +326,13 @@ def _read_output(connection: RemoteConnection, path: str, given: Line) -> Any:
 
 # Operations whose fields and answers are those of the pipe.
 _SIMPLE = frozenset(("undo", "reset", "seed", "tools", "interrupt", "input", "tool_result", "compute"))
+# Operations that the server does as the pipe does.
+_PIPED = frozenset(
+    "stat list_dir make_dir move remove read write events complete inspect_at is_complete procs proc_input proc_close".split()  # noqa: SIM905
+    + "proc_signal proc_resize pause resume".split()  # noqa: SIM905
+)
+# Those that go on after their answer, and their last events.
+_STREAMS = {"spawn": "proc_end", "proc_attach": "proc_end", "watch": "fs_end"}
 _READ: dict[str, Callable[[RemoteConnection, str, Line], Any]] = {
     "vars": lambda connection, path, _: connection._json("GET", f"{path}/vars")["vars"],
     "inspect": lambda connection, path, given: connection._json("GET", f"{path}/vars/{quote(given['name'])}"),

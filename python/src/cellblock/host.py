@@ -113,9 +113,9 @@ class Host:
 class Remote:
     """Sessions of a server, `cellblock serve`, on this or another machine: `Session(host=Remote(url, token))`.
 
-    `token` is an API token of the server (`cb_…`). Cells, tools, variables, undo, forks and files of the workspace are the same
-    as on this machine. What the server does not offer raises `Unsupported`: processes, files by absolute path, pauses, snapshots,
-    completion, and agents.
+    `token` is an API token of the server (`cb_…`). Cells, tools, variables, undo, forks, files, watches, processes, events and
+    questions are the same as on this machine. A limit of the user that is reached raises `Refused`. What the server does not
+    offer raises `Unsupported`: snapshots (`freeze`) and agents.
     """
 
     __slots__ = ("_connection", "_token", "url")

@@ -11,6 +11,7 @@ mod login;
 mod machine;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+mod operations;
 mod processes;
 mod questions;
 mod runs;
@@ -51,6 +52,7 @@ pub(crate) fn all() -> Vec<Route> {
         files::routes(),
         archive::routes(),
         processes::routes(),
+        operations::routes(),
         chats::routes(),
         shares::routes(),
         evaluations::routes(),

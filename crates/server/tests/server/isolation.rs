@@ -119,6 +119,7 @@ fn body_of(path: &str) -> Value {
         "complete" | "inspect" => json!({"code": "1", "pos": 1}),
         "processes" => json!({"argv": ["true"]}),
         "signal" => json!({"signal": 15}),
+        "operations" => json!({"op": "procs"}),
         "move" => json!({"from": "a", "to": "b"}),
         "input" => json!({"call": "c1", "text": "x"}),
         "tool_result" => json!({"call": "c1", "result": 1}),

@@ -4,6 +4,7 @@ use super::floor::work_with_files;
 use super::server::PipeServer;
 use super::streams::{FilePart, Writer};
 use cellblock::Session;
+use cellblock::operations::answer_question;
 use cellblock::pipe::{Operation, RequestId, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -93,24 +94,7 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Operat
         Operation::Seed { variables } => session.seed(variables).await.map_err(failed).map(nothing),
         Operation::Vars => session.vars().await.map_err(failed).and_then(value),
         Operation::Inspect { name } => session.inspect(&name).await.map_err(failed).and_then(value),
-        Operation::Complete(cursor) => session
-            .complete(cursor)
-            .await
-            .map_err(failed)
-            .and_then(value),
-        Operation::InspectAt { cursor, detail } => session
-            .inspect_at(cursor, detail)
-            .await
-            .map_err(failed)
-            .and_then(value),
-        Operation::IsComplete { code } => session
-            .is_complete(&code)
-            .await
-            .map_err(failed)
-            .and_then(value),
         Operation::Files(operation) => work_with_files(session, operation).await,
-        Operation::Pause => session.pause().await.map_err(failed).map(nothing),
-        Operation::Resume => session.resume().await.map_err(failed).map(nothing),
         Operation::Reset => session.reset().await.map_err(failed).map(nothing),
         Operation::Tools { tools } => session.set_tools(tools).await.map_err(failed).map(nothing),
         Operation::PutFile { path, contents } => session
@@ -137,10 +121,13 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Operat
             session.undo(count).await.map_err(failed).and_then(value)
         }
         Operation::Checkpoints => value(session.checkpoints().await.map_err(failed)?.entries),
-        _ => Err(OperationError::new(
-            "unsupported",
-            "this operation cannot be done here",
-        )),
+        operation => match answer_question(session, &operation).await {
+            Some(answer) => answer.map_err(OperationError::from),
+            None => Err(OperationError::new(
+                "unsupported",
+                "this operation cannot be done here",
+            )),
+        },
     }
 }
 

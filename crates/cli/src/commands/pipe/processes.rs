@@ -3,10 +3,9 @@
 use super::operations::OperationError;
 use super::server::{PipeServer, lock};
 use super::watches::Watches;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use cellblock::operations::process_event;
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{Below, Event, Process, ProcessEvent, ProcessEvents, Session};
+use cellblock::{Below, Process, ProcessEvents, Session};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -178,7 +177,8 @@ impl ProcessTask {
         let counted = server.count_task();
         tokio::spawn(async move {
             while let Some(event) = events.next().await {
-                let response = Response::event(id.clone(), name.clone(), to_event(&proc, event));
+                let response =
+                    Response::event(id.clone(), name.clone(), process_event(&proc, event));
                 server.writer.send(response).await;
             }
             drop(counted);
@@ -227,22 +227,4 @@ async fn send_answer(
 
 fn failed(error: impl Into<cellblock::Error>) -> OperationError {
     OperationError::from(error.into())
-}
-
-fn to_event(proc: &str, event: ProcessEvent) -> Event {
-    let proc = proc.to_owned();
-    match event {
-        ProcessEvent::Output {
-            stream,
-            offset,
-            bytes,
-        } => Event::ProcOutput {
-            proc,
-            stream,
-            offset,
-            base64: STANDARD.encode(bytes),
-        },
-        ProcessEvent::Dropped { bytes } => Event::ProcDropped { proc, bytes },
-        ProcessEvent::End(end) => Event::ProcEnd { proc, end },
-    }
 }

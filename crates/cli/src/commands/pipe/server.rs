@@ -1,7 +1,6 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
 use super::agents::{self, Agents, ClientAnswer};
-use super::floor::read_events;
 use super::operations::{
     OperationAnswer, OperationError, send_outcome, serve_beside_cell, serve_while_waiting,
 };
@@ -258,8 +257,11 @@ impl PipeServer {
         };
         let writer = self.writer.clone();
         tokio::spawn(async move {
-            let outcome = read_events(&session, after, wait).await;
-            send_outcome(&writer, id, name, outcome.map(OperationAnswer::Value)).await;
+            let outcome = cellblock::operations::read_events(&session, after, wait).await;
+            let outcome = outcome
+                .map(OperationAnswer::Value)
+                .map_err(OperationError::from);
+            send_outcome(&writer, id, name, outcome).await;
         });
         None
     }

@@ -310,6 +310,8 @@ pub(crate) struct SessionState {
     is_running: bool,
     /// Whether an interrupt came for a cell that has not begun.
     interrupts_next: bool,
+    /// Whether an interrupt was sent to the running cell since it made its last call.
+    is_interrupted: bool,
     /// The calls of the running cell that have no answer yet.
     calls: HashMap<String, CallKind>,
 }
@@ -348,6 +350,7 @@ impl SessionState {
     /// Notes that a cell begins.
     pub(crate) fn begin(&mut self) {
         self.is_running = true;
+        self.is_interrupted = false;
         self.runs_waiting = self.runs_waiting.saturating_sub(1);
         if std::mem::take(&mut self.interrupts_next) {
             self.interrupt();
@@ -363,19 +366,24 @@ impl SessionState {
     /// Interrupts the running cell, or the next one that is queued. Without both, nothing happens.
     pub(crate) fn interrupt(&mut self) {
         match &self.session {
-            Some(session) if self.is_running => session.interrupt(),
+            Some(session) if self.is_running => {
+                session.interrupt();
+                self.is_interrupted = true;
+            }
             _ => self.interrupts_next = self.runs_waiting > 0,
         }
     }
 
     /// Notes that the code waits for an answer.
     pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
+        self.is_interrupted = false;
         self.calls.insert(call.to_owned(), kind);
     }
 
-    /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes.
+    /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes. The wait of a cell that was
+    /// interrupted ends by itself: what is asked meanwhile is done after the cell.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.calls.is_empty()
+        !self.calls.is_empty() && !self.is_interrupted
     }
 
     /// Whether the session answers an operation while its cell runs: with the strategy `thread` it answers questions.
