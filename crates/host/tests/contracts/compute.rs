@@ -93,7 +93,7 @@ fn e2_nothing_at_all_is_a_syntax_error() {
 #[test]
 fn e3_every_allowed_builtin_is_there() {
     let names = "len str int float list dict tuple set frozenset bool complex bytes reversed sorted enumerate sum max min abs round range zip map \
-                 filter any all divmod pow ord chr hex oct bin repr format iter next slice isinstance type hash print";
+                 filter any all divmod pow ord chr hex oct bin repr format iter next slice isinstance type hash";
     let session = session();
     for name in names.split_whitespace() {
         session.computed(name);
@@ -106,7 +106,26 @@ fn e3_every_allowed_builtin_is_there() {
         session.computed("type(1) is int and isinstance(1, int)"),
         "True"
     );
-    assert_eq!(session.computed("print('x')"), "None");
+    assert_eq!(
+        session.compute("print('x')").error.unwrap(),
+        "PythonError: NameError: print is not needed in compute: write the expression alone, its value is the result"
+    );
+}
+
+#[test]
+fn e3_public_names_of_the_modules_are_there_without_their_module() {
+    let session = session();
+    for (code, text) in [
+        ("sqrt(16)", "4.0"),
+        ("Decimal('1.1') + 1", "2.1"),
+        ("date(2024, 2, 28) + timedelta(2)", "2024-03-01"),
+        ("Counter('aab').most_common(1)", "[('a', 2)]"),
+        ("mean([1, 2])", "1.5"),
+        ("reduce(lambda a, b: a * b, [1, 2, 3])", "6"),
+    ] {
+        assert_eq!(session.computed(code), text, "{code}");
+    }
+    assert!(session.compute("Formatter()").error.is_some());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The worked examples of the contract, which must give exactly this.
 
 use super::failure;
-use crate::support::{session, wait};
+use crate::support::{eventually, session, wait};
 use cellblock_protocol::{Cell, Status};
 use std::time::Duration;
 
@@ -63,6 +63,27 @@ thread.join()",
             Status::Timeout,
             "{code}"
         );
+    }
+}
+
+#[test]
+fn a_time_out_names_the_line_that_it_was_in() {
+    let endless = [
+        ("x = 1\nwhile True: x += 1", 2),
+        ("import re\nre.match(r'(a+)+$', 'a'*40 + 'b')", 2),
+        ("def f():\n    import time\n    time.sleep(1000)\nf()", 3),
+    ];
+    for (code, line) in endless {
+        // On a busy machine the answer may come too late to be waited for.
+        eventually(code, || {
+            let cell = Cell::new(code).timeout(Duration::from_millis(500));
+            let result = session().run(cell);
+            assert_eq!(
+                (result.status, result.stdout.as_str()),
+                (Status::Timeout, "")
+            );
+            result.stderr == format!("[stopped in line {line} of <cell 1>]\n")
+        });
     }
 }
 
