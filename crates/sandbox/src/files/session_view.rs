@@ -7,7 +7,10 @@
 
 use crate::SessionProcesses;
 use crate::files::confined::Confined;
-use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Stat, Uid, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fstatfs, openat, statat,
+};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::ffi::OsString;
@@ -77,6 +80,10 @@ impl Confined {
         let directory = self
             .find(path, Links::AreFollowedInside)?
             .read_directory()?;
+        // The host may see more of processes than the session.
+        if fstatfs(&directory)?.f_type == PROC_SUPER_MAGIC {
+            return Err(Errno::ACCESS.into());
+        }
         let mut found = Vec::new();
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;

@@ -448,7 +448,9 @@ async fn the_memory_of_snapshots_counts_for_their_user() {
     }
     let refused = StatusCode::TOO_MANY_REQUESTS;
     assert_eq!(made, [StatusCode::CREATED, StatusCode::CREATED, refused]);
-    let another = caller.post("/sandboxes", json!({"templateID": "base"})).await;
+    let another = caller
+        .post("/sandboxes", json!({"templateID": "base"}))
+        .await;
     assert_eq!(another.status, refused, "{}", another.text());
 }
 
@@ -473,10 +475,7 @@ async fn a_request_without_the_token_resumes_no_paused_sandbox() {
         stranger.service(CODE).get("/health").await.status,
         stranger.service(ENVD).get("/files?path=f").await.status,
         stranger.service(CODE).post("/execute", ask).await.status,
-        stranger
-            .rpc("process.Process/List", json!({}))
-            .await
-            .status,
+        stranger.rpc("process.Process/List", json!({})).await.status,
     ];
     let refused = StatusCode::UNAUTHORIZED;
     let gone = StatusCode::BAD_GATEWAY;

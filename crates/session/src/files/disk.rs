@@ -337,7 +337,9 @@ impl Disk {
     /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
     pub(crate) async fn look_at_end(&self) -> Added {
         match self.quickly(Tracker::added) {
-            Some(added) if !added.vanished && self.looker.knows_of_none_without_name() => self.looker.without_brought(added),
+            Some(added) if !added.vanished && self.looker.knows_of_none_without_name() => {
+                self.looker.without_brought(added)
+            }
             _ => {
                 let looker = Arc::clone(&self.looker);
                 let look = spawn_blocking(move || looker.look(None)).await;

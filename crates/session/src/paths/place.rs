@@ -61,13 +61,11 @@ impl Layout {
                 });
             }
         }
-        // The host may look into processes that are closed to the session: init and the standbys. What it opens for a caller would show them.
-        if relative.starts_with("proc") {
-            return refuse(
-                "files of /proc are not read from outside; code of the session can read them",
-            );
-        }
         match access {
+            // The host may look into processes that are closed to the session: init and the standbys. What it opens for a caller would show them.
+            Access::Read if relative.starts_with("proc") => refuse(
+                "files of /proc are not read from outside; code of the session can read them",
+            ),
             Access::Read => Ok(Place {
                 directory: Some(PathBuf::new()),
                 path: relative.to_owned(),

@@ -230,6 +230,12 @@ fn the_memory_of_init_and_of_standbys_is_not_read_by_path() {
     }
     assert!(wait(paths.read("/tmp/memory", 0, 16)).is_err());
     assert!(wait(paths.list("/proc", 2)).is_err());
+    let seen = names(&session, "/", 2);
+    assert!(!seen.iter().any(|name| name.starts_with("/proc/")));
+    assert!(seen.iter().any(|name| name.starts_with("/etc/")));
     // Code of the session reads what it may.
-    assert_eq!(session.value("'Name' in open('/proc/self/status').read()"), "True");
+    assert_eq!(
+        session.value("'Name' in open('/proc/self/status').read()"),
+        "True"
+    );
 }

@@ -105,11 +105,7 @@ impl ChangeHandler {
     }
 
     /// Has the call wait until init tries again. Linux has no error for this: where it must wait, it does.
-    fn try_later(
-        &mut self,
-        notification: &Notification,
-        file_argument: FileArgument,
-    ) -> Performed {
+    fn try_later(&mut self, notification: &Notification, file_argument: FileArgument) -> Performed {
         match self
             .deferred
             .add(Awaited::NextTry, *notification, file_argument)

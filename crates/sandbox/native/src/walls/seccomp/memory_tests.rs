@@ -57,11 +57,7 @@ fn a_mapping_is_not_filled_at_once_where_init_counts() {
             advised(populate_read),
             advised(populate_write)
         ],
-        [
-            [Allowed; 2],
-            [Refused(22), Allowed],
-            [Refused(22), Allowed]
-        ]
+        [[Allowed; 2], [Refused(22), Allowed], [Refused(22), Allowed]]
     );
 }
 
