@@ -31,6 +31,8 @@ class Row:
     repetitions: int
     #: Whether it may end or hang the process that runs the code.
     is_dangerous: bool = False
+    #: Whether the README shows it. The page about speed shows all.
+    is_in_readme: bool = False
 
 
 def median(sample: Callable[[], float], repetitions: int) -> float:
@@ -222,18 +224,18 @@ def fork(peer: Peer, repetitions: int) -> float:
 
 
 ROWS = (
-    Row("new", "new session, first cell `1 + 1`", "time", new_session, 15),
-    Row("pandas", "new session, pandas imported and used", "time", new_session_with_pandas, 9),
+    Row("new", "new session, first cell `1 + 1`", "time", new_session, 15, is_in_readme=True),
+    Row("pandas", "new session, pandas imported and used", "time", new_session_with_pandas, 9, is_in_readme=True),
     Row("round_trip", "`1 + 1`, cells 20 ms apart", "time", round_trip, 200),
-    Row("back_to_back", "`1 + 1`, back to back", "time", back_to_back, 500),
+    Row("back_to_back", "`1 + 1`, back to back", "time", back_to_back, 500, is_in_readme=True),
     Row("state", "variables are there in the next cell", "yes", state_is_kept, 1),
-    Row("crash", "segfault → next cell has run", "time", crash, 7, is_dangerous=True),
-    Row("after_crash", "… and variables from before are there", "yes", survives_crash, 2, is_dangerous=True),
+    Row("crash", "segfault → next cell has run", "time", crash, 7, is_dangerous=True, is_in_readme=True),
+    Row("after_crash", "… and variables from before are there", "yes", survives_crash, 2, is_dangerous=True, is_in_readme=True),
     Row("time_out", "time-out in a C loop → next cell has run", "time", time_out, 5, is_dangerous=True),
     Row("after_time_out", "… and variables from before are there", "yes", survives_time_out, 2, is_dangerous=True),
     Row("fib", "compute: `fib(20)`, recursive", "time", fib, 15),
     Row("print", "print 10 MB, all of it received", "time", print_ten_megabytes, 5),
-    Row("memory", "memory of one more idle session", "bytes", idle_memory, 5),
-    Row("undo", "take the last cell back", "time", undo, 9),
-    Row("fork", "fork the session, first cell in the copy", "time", fork, 9),
+    Row("memory", "memory of one more idle session", "bytes", idle_memory, 5, is_in_readme=True),
+    Row("undo", "take the last cell back", "time", undo, 9, is_in_readme=True),
+    Row("fork", "fork the session, first cell in the copy", "time", fork, 9, is_in_readme=True),
 )

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import platform
 from datetime import date
+from typing import TYPE_CHECKING
 
-COMMAND = "bench/peers/run --write-readme"
+if TYPE_CHECKING:
+    from rows import Row
+
+COMMAND = "bench/peers/run --write-pages"
 
 
-def markdown(results: list[dict], rows: list[tuple[str, str, str]]) -> str:
+def markdown(results: list[dict], rows: list[Row]) -> str:
     notes: list[str] = []
     first = results[0]["rows"]
     lines = [
         "| | " + " | ".join(result["title"] for result in results) + " |",
         "| --- |" + " ---: |" * len(results),
     ]
-    for key, title, unit in rows:
-        cells = [cell(result["rows"][key], first[key], unit, notes, result is results[0]) for result in results]
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    for row in rows:
+        cells = [cell(result["rows"][row.key], first[row.key], row.unit, notes, result is results[0]) for result in results]
+        lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
     versions = ", ".join(f"{result['title']} ({result['version']})" for result in results)
     lines += ["", *(f"{mark(index)} {note}  " for index, note in enumerate(notes))]
     lines += [

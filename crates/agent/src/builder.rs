@@ -8,11 +8,10 @@ use crate::run::{AnswerSchema, RunLimits, Scorer};
 use crate::template::{Template, TemplateTool};
 use cellblock_model::Model;
 use cellblock_protocol::{Locale, Seed};
-use cellblock_tools::names::FINAL_ANSWER;
+use cellblock_tools::names::{FINAL_ANSWER, RECURSIVE_PLAN_TREE_TODO};
 use cellblock_tools::{
-    Approval, CheckpointsTool, ComputeTool, DynamicTool, ExecutePythonCodeTool, FileReaderTool,
-    FinalAnswerTool, ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool,
-    UndoTool,
+    Approval, ComputeTool, DynamicTool, ExecutePythonCodeTool, FileReaderTool, FinalAnswerTool,
+    ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool, UndoTool,
 };
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -308,12 +307,18 @@ impl AgentBuilder {
 
 /// The tools that every agent has. An agent that runs no code has fewer.
 fn built_in_tools(settings: &Settings) -> RegistryBuilder {
-    let registry = Registry::builder();
+    // The plan tree takes a thousand tokens of every request. A prompt that does not speak of it does not need it.
+    let wants_plan = match &settings.prompt {
+        Prompt::DeepResearch => true,
+        Prompt::Custom(text) => text.contains(RECURSIVE_PLAN_TREE_TODO),
+        Prompt::Minimal => false,
+    };
+    let mut registry = Registry::builder();
+    if wants_plan {
+        registry = registry.tool(RecursivePlanTreeTodoTool);
+    }
     if settings.code_execution == CodeExecution::Disabled {
-        return match settings.prompt {
-            Prompt::DeepResearch => registry.tool(RecursivePlanTreeTodoTool),
-            _ => registry,
-        };
+        return registry;
     }
     let registry = registry.tool(ExecutePythonCodeTool);
     let registry = match settings.compute {
@@ -321,11 +326,9 @@ fn built_in_tools(settings: &Settings) -> RegistryBuilder {
         ToolOffer::Withheld => registry,
     };
     registry
-        .tool(RecursivePlanTreeTodoTool)
         .tool(FileReaderTool)
         .tool(ListFilesTool)
         .tool(UndoTool)
-        .tool(CheckpointsTool)
 }
 
 impl fmt::Debug for AgentBuilder {

@@ -25,6 +25,7 @@ fn every_default_package_can_be_imported_from_byte_code() {
     }
     let code = "
 import numpy, pandas, scipy.stats, matplotlib.pyplot, networkx, sklearn.linear_model, pydantic, requests
+import bs4, lxml.etree, openpyxl
 import os, sys
 for module in list(sys.modules.values()):
     file = getattr(module, '__file__', None) or ''

@@ -280,11 +280,17 @@ impl AppState {
         live
     }
 
-    fn check_session_quota(&self, user: &User, memory: u64) -> Result<(), ApiError> {
-        let live = self.live().of_user(&user.id);
-        let taken = live.iter().map(|live| live.memory).sum();
+    pub(crate) fn check_session_quota(&self, user: &User, memory: u64) -> Result<(), ApiError> {
+        let sessions = self.live().of_user(&user.id).len();
         self.quotas_of(user)
-            .check_session(live.len(), taken, memory)
+            .check_session(sessions, self.memory_taken_by(user), memory)
+    }
+
+    /// The limits of memory of a user's live sessions together, with those of snapshots: these are frozen sessions, and keep their memory.
+    pub(crate) fn memory_taken_by(&self, user: &User) -> u64 {
+        let live = self.live().of_user(&user.id);
+        let live: u64 = live.iter().map(|live| live.memory).sum();
+        live + self.sandboxes().snapshot_memory(&user.id)
     }
 
     /// Refuses options that would reach beyond the session: directories and walls of the host are its operator's.

@@ -1,6 +1,6 @@
 //! The approval of calls: a policy, and a person who is asked where the policy says so.
 
-use crate::{Caller, Effects, Failure, Registry};
+use crate::{Caller, Effects, Failure, Registry, Uses};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
@@ -89,13 +89,13 @@ impl Approval {
         }
     }
 
-    /// The same approval, except that tools that change something outside of the session are refused.
-    pub(crate) fn without_outside_effects(&self, registry: &Registry) -> Approval {
+    /// The same approval, except that tools are refused that change something outside of the session, or state of their own.
+    pub(crate) fn without_lasting_effects(&self, registry: &Registry) -> Approval {
         let mut approval = self.clone();
-        let outside = registry
-            .definitions()
-            .filter(|definition| definition.effects == Effects::Outside);
-        let deny = outside.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
+        let lasting = registry.definitions().filter(|definition| {
+            definition.effects == Effects::Outside || definition.uses == Uses::State
+        });
+        let deny = lasting.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
         approval.policy.rules.extend(deny);
         approval
     }

@@ -23,9 +23,9 @@ pub use approval::{
 pub use bridge::CellOutcome;
 pub use builtin::{
     BackgroundProcessTool, CheckpointsTool, ComputeTool, EditFileTool, ExecutePythonCodeTool,
-    FileReaderTool, FinalAnswerTool, InstallFuture, InstallPackagesTool, ListFilesTool,
-    PackageInstaller, RecursivePlanTreeTodoTool, RunShellTool, SearchFilesTool, UndoTool,
-    shell_tools,
+    FetchPageTool, FileReaderTool, FinalAnswerTool, InstallFuture, InstallPackagesTool,
+    ListFilesTool, PackageInstaller, RecursivePlanTreeTodoTool, RunShellTool, SearchFilesTool,
+    UndoTool, shell_tools,
 };
 pub use call::{
     Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, IntoOutput, Json,

@@ -1,6 +1,7 @@
 //! The format `next_step`: one JSON object with the state, a plan and the next call, guided by a schema of all tools.
 
 use super::dialect::{add_purpose, read_dialect, tool_name};
+use super::signature::for_step;
 use super::turn::{is_blank, partial_text};
 use super::{
     Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
@@ -34,15 +35,15 @@ impl ActionFormat for NextStepFormat {
     }
 
     fn instructions(&self, context: &FormatContext) -> String {
-        let schema = step_schema(context).schema.to_string();
+        // Signatures say what the schema says, in a third of its length. An endpoint that takes schemas gets the schema too.
         let tools: Vec<String> = context
             .registry
             .definitions()
             .filter(|definition| definition.name != FINAL_ANSWER)
-            .map(|definition| format!("- {}: {}", definition.name, definition.description))
+            .map(for_step)
             .collect();
         let tools = tools.join("\n");
-        let values = [("tools", tools.as_str()), ("schema", &schema)];
+        let values = [("tools", tools.as_str())];
         PromptPart::Format(Format::NextStep).fill(context.locale, &values.into())
     }
 

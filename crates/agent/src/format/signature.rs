@@ -4,7 +4,7 @@ use super::FormatContext;
 use crate::prompt::PromptPart;
 use cellblock_model::estimate_tokens;
 use cellblock_protocol::Locale;
-use cellblock_tools::names::PYTHON_BUILTINS;
+use cellblock_tools::names::{FINAL_ANSWER, PYTHON_BUILTINS};
 use cellblock_tools::{Registry, ToolDefinition, Uses};
 use serde_json::{Map, Value};
 
@@ -63,10 +63,25 @@ pub(super) fn functions_part(context: &FormatContext) -> Option<String> {
     (!functions.is_empty()).then_some(text)
 }
 
+/// The tools that code can call, without `final_answer`: another part of the prompt explains it.
 fn offered_to_code(registry: &Registry) -> impl Iterator<Item = &ToolDefinition> {
-    registry
-        .definitions()
-        .filter(|definition| definition.uses != Uses::Interpreter)
+    registry.definitions().filter(|definition| {
+        definition.uses != Uses::Interpreter && definition.name != FINAL_ANSWER
+    })
+}
+
+/// A tool for the format `next_step`: its signature, its description, and the schema of its arguments where a signature cannot show them.
+pub(super) fn for_step(definition: &ToolDefinition) -> String {
+    let text = documented(definition);
+    let text = text.strip_prefix("def ").unwrap_or(&text);
+    let has_nested_fields = definition.parameters.contains_key("$defs");
+    match has_nested_fields {
+        true => {
+            let schema = Value::Object(definition.parameters.clone());
+            format!("{text}\n    schema: {schema}")
+        }
+        false => text.to_owned(),
+    }
 }
 
 /// A tool with its signature, its whole description, and the descriptions of its parameters.

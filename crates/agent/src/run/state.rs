@@ -213,6 +213,11 @@ impl RunState {
             last.text.push_str(&format!("\n{note} {how_to_answer}"));
             self.events.push(RunEvent::Note { text: note.clone() });
         }
+        if let (Some(note), Some(last)) = (self.withdraw_failing_compute(), observations.last_mut())
+        {
+            last.text.push('\n');
+            last.text.push_str(&note);
+        }
         let messages = self
             .format()
             .result_messages(&turn, step, &observations, &self.context);
@@ -238,7 +243,6 @@ impl RunState {
             let message = format!("{} steps in a row failed", self.failed_steps);
             self.end(RunStatus::MaxFailures, message);
         }
-        self.withdraw_failing_compute();
     }
 
     /// The model gave no reply. A conversation that is too long is shortened and asked once more; any other error ends the run.
@@ -342,8 +346,8 @@ impl RunState {
         chars.clamp(MIN_OBSERVATION_CHARS, MAX_OBSERVATION_CHARS)
     }
 
-    /// Stops to offer the tool `compute` when it has failed too often in a row.
-    fn withdraw_failing_compute(&mut self) {
+    /// Stops to offer the tool `compute` when it has failed too often in a row. Returns what the model must know of that.
+    fn withdraw_failing_compute(&mut self) -> Option<String> {
         let failures = self.stuck.failures_of(COMPUTE);
         if failures >= self.config.limits.compute_failures
             && self.context.registry.get(COMPUTE).is_some()
@@ -354,7 +358,9 @@ impl RunState {
                 "compute failed {failures} times in a row and is no longer offered in this run"
             );
             self.events.push(RunEvent::Note { text });
+            return Some(texts::compute_withdrawn(failures, self.context.locale));
         }
+        None
     }
 
     fn update_system_prompt(&mut self) {

@@ -138,6 +138,18 @@ pub(crate) fn repeated_error(error: &str, count: usize, locale: Locale) -> Strin
     }
 }
 
+/// For the model: `compute` is no longer offered.
+pub(crate) fn compute_withdrawn(failures: usize, locale: Locale) -> String {
+    match locale {
+        Locale::En => format!(
+            "Note: compute failed {failures} times in a row and is no longer offered. Use execute_python_code."
+        ),
+        Locale::Zh => format!(
+            "注意：compute 已连续失败 {failures} 次，不再提供。请使用 execute_python_code。"
+        ),
+    }
+}
+
 /// For the model: a tool has failed several times in a row.
 pub(crate) fn failing_tool(name: &str, count: usize, locale: Locale) -> String {
     match locale {

@@ -1,6 +1,7 @@
 //! Whether an answer can be traced back to what code and tools gave.
 
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// The longest text of an answer that is named as a whole in a warning.
 const MAX_SHOWN_CHARS: usize = 80;
@@ -13,6 +14,8 @@ const MAX_EXACT_DIGITS: usize = 15;
 pub(super) struct Evidence {
     text: String,
     numbers: Vec<Number>,
+    /// Numbers that stand behind a label: `mean: 4.5`, `"mean": 4.5`, `mean = 4.5`, and `mean    4.5` in a table.
+    labelled: HashMap<String, Vec<Number>>,
     answers: Vec<Value>,
     /// The names of files whose contents are the same as in the first run.
     files: Vec<String>,
@@ -35,6 +38,9 @@ impl Evidence {
     /// Adds a text: the output of a cell, the value of its last expression, a result of a tool, or a file.
     pub(super) fn add_text(&mut self, text: &str) {
         self.numbers.extend(numbers(text));
+        for (label, number) in labelled_numbers(text) {
+            self.labelled.entry(label).or_default().push(number);
+        }
         self.text.push_str(&normalized(text));
         self.text.push('\n');
     }
@@ -74,14 +80,26 @@ impl Evidence {
             Value::Array(items) if items.is_empty() => self.has_any_word(&["[]", "set()", "()"]),
             Value::Object(map) if map.is_empty() => self.has_any_word(&["{}"]),
             Value::Array(items) => {
+                let before = untraced.len();
                 items
                     .iter()
                     .for_each(|item| self.check_value(item, question, untraced));
+                // The same values in another order are another answer.
+                if untraced.len() == before && !self.has_in_order(items) {
+                    untraced.push(value.to_string().chars().take(MAX_SHOWN_CHARS).collect());
+                }
                 return;
             }
             Value::Object(map) => {
-                map.values()
-                    .for_each(|item| self.check_value(item, question, untraced));
+                for (key, item) in map {
+                    let number = item.as_f64().map(|_| numbers(&item.to_string()));
+                    match number.as_deref() {
+                        Some([number]) if self.contradicts(key, number) => {
+                            untraced.push(format!("{key}: {item}"));
+                        }
+                        _ => self.check_value(item, question, untraced),
+                    }
+                }
                 return;
             }
             Value::String(text) => return self.check_text(text, question, untraced),
@@ -107,8 +125,21 @@ impl Evidence {
         let question = normalized(question);
         let mut is_traced = false;
         let before = untraced.len();
-        for number in numbers(&without_list_marks(text)) {
-            if self.has_number(&number) {
+        let stated = without_list_marks(text);
+        let contradicted: Vec<Number> = stated_numbers(&stated)
+            .into_iter()
+            .filter(|(words, number)| {
+                // The word next to the number that is a label decides.
+                let mut labels = words.iter().filter(|word| word.chars().count() > 1);
+                let label = labels.find(|word| self.labelled.contains_key(*word));
+                label.is_some_and(|label| self.contradicts(label, number))
+            })
+            .map(|(_, number)| number)
+            .collect();
+        for number in numbers(&stated) {
+            if contradicted.contains(&number) {
+                untraced.push(number.digits.clone());
+            } else if self.has_number(&number) {
                 is_traced = true;
             } else if !question_numbers.iter().any(|given| number.fits(given)) {
                 untraced.push(number.digits.clone());
@@ -126,6 +157,35 @@ impl Evidence {
         if is_clear && !is_traced && !self.has_line_in(whole) && !self.agrees_with(whole) {
             untraced.push(whole.chars().take(MAX_SHOWN_CHARS).collect());
         }
+    }
+
+    /// Whether the evidence has other numbers for this label, and not this one: the answer has swapped two of them.
+    fn contradicts(&self, label: &str, number: &Number) -> bool {
+        let found = self.labelled.get(&label.to_lowercase());
+        found.is_some_and(|found| !found.iter().any(|found| number.fits(found)))
+    }
+
+    /// Whether the numbers of a list stand in the evidence in this order, or as a set that it shows. Other lists are not checked.
+    fn has_in_order(&self, items: &[Value]) -> bool {
+        let wanted: Option<Vec<Number>> = items
+            .iter()
+            .map(
+                |item| match numbers(&item.as_f64().map(|_| item.to_string())?).as_slice() {
+                    [number] => Some(number.clone()),
+                    _ => None,
+                },
+            )
+            .collect();
+        let Some(wanted) = wanted else {
+            return true;
+        };
+        let mut wanted = wanted.iter().peekable();
+        for found in &self.numbers {
+            if wanted.next_if(|number| number.fits(found)).is_some() && wanted.peek().is_none() {
+                break;
+            }
+        }
+        wanted.peek().is_none()
     }
 
     fn has_number(&self, number: &Number) -> bool {
@@ -270,6 +330,60 @@ fn number_at(chars: &[char], start: usize, is_negative: bool) -> (Option<Number>
         is_percent: rest.starts_with('%'),
     });
     (number, at)
+}
+
+/// The numbers of a text with the label that stands directly before each, in lower case.
+fn labelled_numbers(text: &str) -> Vec<(String, Number)> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        for (at, _) in line
+            .match_indices([':', '='])
+            .chain(line.match_indices("  "))
+        {
+            let label = line[..at].trim_end().trim_end_matches(['"', '\'']);
+            let label: String = label
+                .chars()
+                .rev()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            let label: String = label.chars().rev().collect();
+            let rest = line[at..].trim_start_matches([':', '=', ' ']);
+            let begins = rest.trim_start_matches(['-', '\u{2212}']);
+            let is_label = label.starts_with(char::is_alphabetic);
+            if !is_label || !begins.starts_with(|c: char| c.is_ascii_digit()) {
+                continue;
+            }
+            let number = numbers(rest).into_iter().next();
+            found.extend(number.map(|number| (label.to_lowercase(), number)));
+        }
+    }
+    found
+}
+
+/// The words before a number that may name it.
+const MAX_NAMING_WORDS: usize = 3;
+
+/// The numbers of a text with the words before each, the nearest first, in lower case. A number, a comma and a line end the words.
+fn stated_numbers(text: &str) -> Vec<(Vec<String>, Number)> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words: Vec<String> = Vec::new();
+        for word in line.split_whitespace() {
+            let in_word = numbers(word);
+            if in_word.is_empty() {
+                let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
+                words.insert(0, bare.to_lowercase());
+                words.truncate(MAX_NAMING_WORDS);
+                if word.ends_with([',', ';', '.']) {
+                    words.clear();
+                }
+                continue;
+            }
+            found.extend(in_word.into_iter().map(|number| (words.clone(), number)));
+            words.clear();
+        }
+    }
+    found
 }
 
 /// A text without the numbers of its list entries: `1. Anna`.
@@ -421,6 +535,18 @@ mod tests {
             ("[1, 2]\n3", json!("1. The first is 1\n2. The second is 2")),
             ("12345678901234567890", json!("12345678901234567890")),
             ("-5", json!("-5")),
+            (
+                "mean: 5\nmedian: 3",
+                json!("The mean is 5 and the median is 3."),
+            ),
+            (
+                "mean     5.25\nstd      1.5",
+                json!({"mean": 5.3, "std": 1.5}),
+            ),
+            ("{'a': 1, 'b': 2}", json!({"b": 2, "a": 1})),
+            ("[3, 1, 2]", json!([3, 1, 2])),
+            ("3 rows\n1 file\n2 tables", json!([3, 2])),
+            ("count = 5", json!("There are 5 of them above 15000.")),
         ];
         for (printed, answer) in cases {
             assert_eq!(
@@ -442,7 +568,7 @@ mod tests {
             ("aQue9ScN", json!("aQue9Scn"), vec!["aQue9Scn"]),
             ("True", json!("No, it is not."), vec!["No, it is not"]),
             ("True\nFalse", json!("Yes."), vec!["Yes"]),
-            ("{'mean': 2.0}", json!({"mean": 2.5}), vec!["2.5"]),
+            ("{'mean': 2.0}", json!({"mean": 2.5}), vec!["mean: 2.5"]),
             (
                 "12345678901234567890",
                 json!("12345678901234567891"),
@@ -451,6 +577,22 @@ mod tests {
             ("-5", json!("5"), vec!["5"]),
             ("", json!("All is well."), vec!["All is well"]),
             ("1", json!(true), vec!["true"]),
+            (
+                "mean: 5\nmedian: 3",
+                json!("The mean is 3 and the median is 5."),
+                vec!["3", "5"],
+            ),
+            (
+                "{'a': 1, 'b': 2}",
+                json!({"a": 2, "b": 1}),
+                vec!["a: 2", "b: 1"],
+            ),
+            (
+                "mean     5.25\nstd      1.5",
+                json!("The std is 5.25."),
+                vec!["5.25"],
+            ),
+            ("[3, 1, 2]", json!([1, 2, 3]), vec!["[1,2,3]"]),
         ];
         for (printed, answer, expected) in cases {
             assert_eq!(

@@ -1,7 +1,7 @@
 //! The budget of the conversation.
 
 use crate::support::{runs, wait};
-use cellblock_agent::{Agent, Format, RunLimits, RunStatus};
+use cellblock_agent::{Agent, Format, Prompt, RunLimits, RunStatus};
 use cellblock_model::{
     AssistantMessage, Capabilities, Message, Reply, ScriptedModel, estimate_request,
 };
@@ -112,6 +112,7 @@ fn the_plan_survives_in_the_summary() {
     let agent = Agent::builder()
         .shared_model(model.clone())
         .executor(crate::support::python())
+        .prompt(Prompt::DeepResearch)
         .limits(limits)
         .build()
         .unwrap();

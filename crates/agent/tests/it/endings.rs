@@ -374,12 +374,17 @@ fn compute_is_no_longer_offered_after_five_failures() {
     let explained = |request: usize| {
         model.requests()[request].messages[0]
             .text()
-            .contains("Use the tool compute")
+            .contains("Use compute for")
     };
     assert_eq!(outcome.steps.len(), 5, "{outcome:?}");
     assert_eq!(
         (offered(4), explained(4), offered(5), explained(5)),
         (true, true, false, false)
+    );
+    let last = model.requests()[5].messages.last().unwrap().text();
+    assert!(
+        last.ends_with("is no longer offered. Use execute_python_code."),
+        "the model is told: {last}"
     );
     let notes = kept
         .lock()

@@ -10,6 +10,7 @@
 mod answers;
 mod candidates;
 mod context;
+mod dialects;
 mod endings;
 mod executors;
 mod formats;

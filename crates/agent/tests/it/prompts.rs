@@ -1,9 +1,22 @@
 //! The words for the model.
 
-use crate::support::facts;
-use cellblock_agent::{Format, Prompt, PromptPart};
+use crate::support::{answers, facts, wait};
+use cellblock_agent::{Agent, Format, NoopExecutor, Prompt, PromptPart};
+use cellblock_model::{ScriptedModel, estimate_request};
 use cellblock_protocol::Locale;
+use cellblock_session::Session;
+use cellblock_tools::{InstallFuture, InstallPackagesTool, PackageInstaller, ToolError};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Installs nothing. The command line offers the tool in every run, so a bare run has it.
+struct NoInstaller;
+
+impl PackageInstaller for NoInstaller {
+    fn install<'a>(&'a self, _: &'a Session, _: Vec<String>) -> InstallFuture<'a> {
+        Box::pin(async { Err(ToolError::new("nothing is installed here")) })
+    }
+}
 
 fn placeholders(text: &str) -> Vec<&str> {
     text.split("{{")
@@ -87,6 +100,58 @@ fn what_the_formats_show_as_an_example_they_can_read() {
             assert!(turn.repairs.is_empty());
         }
     }
+}
+
+/// The prompt of a bare run and its tools, in estimated tokens. The estimate is rather too high than too low.
+fn bare_tokens(format: Format, locale: Locale) -> u64 {
+    let model = Arc::new(ScriptedModel::new([answers(format, "It is 42.")]));
+    let agent = Agent::builder()
+        .shared_model(model.clone())
+        .executor(NoopExecutor)
+        .tool(InstallPackagesTool::new(NoInstaller))
+        .format(format)
+        .locale(locale)
+        .build()
+        .unwrap();
+    wait(agent.run("?")).unwrap();
+    let requests = model.requests();
+    estimate_request(requests.first().unwrap())
+}
+
+#[test]
+fn the_prompt_of_a_bare_run_is_small() {
+    let mut wrong = Vec::new();
+    for locale in [Locale::En, Locale::Zh] {
+        for (format, bound) in [
+            (Format::Markdown, 650),
+            (Format::Xml, 700),
+            (Format::Json, 750),
+            (Format::Tools, 1500),
+            (Format::NextStep, 1500),
+        ] {
+            let tokens = bare_tokens(format, locale);
+            if tokens > bound {
+                wrong.push(format!("{format} in {locale:?}: {tokens} of {bound}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_plan_tree_is_offered_where_the_prompt_speaks_of_it() {
+    let offers_plan = |prompt: Prompt| {
+        let agent = Agent::builder()
+            .model(ScriptedModel::new([]))
+            .executor(NoopExecutor)
+            .prompt(prompt)
+            .build()
+            .unwrap();
+        agent.registry().get("recursive_plan_tree_todo").is_some()
+    };
+    let custom = Prompt::Custom("Plan with recursive_plan_tree_todo.".to_owned());
+    assert!(offers_plan(Prompt::DeepResearch) && offers_plan(custom));
+    assert!(!offers_plan(Prompt::Minimal) && !offers_plan(Prompt::Custom("Add.".to_owned())));
 }
 
 #[test]

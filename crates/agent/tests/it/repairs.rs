@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// A reply of a file: headers, an empty line, and the reply exactly as it came.
-struct Fixture {
-    name: String,
-    format: Format,
-    cut_off: bool,
-    expected: Value,
-    reply: String,
+pub struct Fixture {
+    pub name: String,
+    pub format: Format,
+    pub cut_off: bool,
+    pub expected: Value,
+    pub reply: String,
 }
 
-fn fixtures() -> Vec<Fixture> {
+pub fn fixtures() -> Vec<Fixture> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -46,7 +46,7 @@ fn fixtures() -> Vec<Fixture> {
         .collect()
 }
 
-fn outcome(read: Result<Turn, cellblock_agent::MalformedReply>) -> Value {
+pub fn outcome(read: Result<Turn, cellblock_agent::MalformedReply>) -> Value {
     match read {
         Err(malformed) => json!({"malformed": malformed.0}),
         Ok(turn) => {

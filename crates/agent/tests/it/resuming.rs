@@ -2,7 +2,7 @@
 
 use crate::support::{ProvideAnswerTool, keeper, wait};
 use cellblock_agent::{
-    Agent, AgentError, CancellationToken, NoopExecutor, RunEvent, RunStatus, UnfinishedRun,
+    Agent, AgentError, CancellationToken, NoopExecutor, Prompt, RunEvent, RunStatus, UnfinishedRun,
 };
 use cellblock_model::{Reply, ScriptedModel, ToolCall};
 use serde_json::json;
@@ -37,6 +37,7 @@ fn agent(model: &Arc<ScriptedModel>, tool: &ProvideAnswerTool) -> Agent {
     let builder = Agent::builder()
         .shared_model(model.clone())
         .executor(NoopExecutor)
+        .prompt(Prompt::DeepResearch)
         .tool(tool.clone());
     builder.build().unwrap()
 }

@@ -3,7 +3,9 @@
 use crate::support::{
     GetSecretTool, ProvideAnswerTool, answers, calls, keeper, runs, scripted, wait,
 };
-use cellblock_agent::{Agent, CancellationToken, Format, NoopExecutor, RunEvent, RunStatus};
+use cellblock_agent::{
+    Agent, CancellationToken, Format, NoopExecutor, Prompt, RunEvent, RunStatus,
+};
 use cellblock_model::{Message, Reply, ScriptedModel};
 use cellblock_protocol::Status;
 use serde_json::json;
@@ -231,7 +233,10 @@ fn everything_that_happens_is_told_as_it_happens() {
         Reply::text("hello"),
     ];
     let (observer, kept) = keeper();
-    let agent = scripted(replies).build().unwrap();
+    let agent = scripted(replies)
+        .prompt(Prompt::DeepResearch)
+        .build()
+        .unwrap();
     wait(agent.run_observed("?", observer, CancellationToken::new())).unwrap();
     let mut names: Vec<String> = kept
         .lock()

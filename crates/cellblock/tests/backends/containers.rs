@@ -1,13 +1,14 @@
 //! What is true of containers alone.
 
-use super::common::{open, run, test_directory, wait};
 use super::ground::docker;
 use super::log::logged;
 use super::relay::Relay;
+use super::sessions::{open, run};
 use cellblock::{
     Backend, Cell, CheckpointStatus, ContainerOptions, Event, SessionOptions, StateOutcome, Status,
 };
 use cellblock_session::{Containers, Engine};
+use cellblock_test_support::{test_directory, wait};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What a backend is to the tests: how its sessions are made.
 
-use super::common::{host, open};
+use super::sessions::{host, open};
 use cellblock::{ContainerOptions, Session, SessionBuilder};
 use std::env;
 

@@ -8,12 +8,11 @@
     reason = "helpers of tests are tests"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod containers;
 mod ground;
 mod log;
 mod relay;
+mod sessions;
 mod suite;
 
 /// Every test of the suite, for each backend.

@@ -1,13 +1,14 @@
 //! What every backend does.
 
-use super::common::{host, run, wait};
 use super::ground::Ground;
+use super::sessions::{host, open, run};
 use cellblock::agent::{Executor as _, ExecutorOptions, WorkspaceChoice, executor};
 use cellblock::tools::{Approval, Registry};
 use cellblock::{
     Cell, CellResult, Event, Limits, Locale, Session, SessionOptions, StateOutcome, Status,
     ToolSpec,
 };
+use cellblock_test_support::wait;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -179,7 +180,7 @@ pub(crate) fn more_memory_than_allowed_is_a_clean_error_or_a_clear_end(test_dire
         memory: 256 << 20,
         ..Limits::default()
     };
-    let session = super::common::open(test_directory.builder().limits(limits));
+    let session = open(test_directory.builder().limits(limits));
     run(&session, "x = 1");
     let result = run(&session, "large = bytearray(1 << 30)");
     assert_eq!(result.error.unwrap().type_, "MemoryError");
@@ -201,7 +202,7 @@ pub(crate) fn processes_are_counted(test_directory: Ground) {
         processes: 10,
         ..Limits::default()
     };
-    let session = super::common::open(test_directory.builder().limits(limits));
+    let session = open(test_directory.builder().limits(limits));
     let code = "import os, time
 children = []
 try:
@@ -224,7 +225,7 @@ pub(crate) fn what_is_written_is_counted_with_and_without_a_name(test_directory:
         ..Limits::default()
     };
     for nameless in ["", "os.unlink('large')"] {
-        let session = super::common::open(test_directory.builder().limits(limits.clone()));
+        let session = open(test_directory.builder().limits(limits.clone()));
         run(&session, "x = 1");
         let code = format!(
             "import os, time
@@ -274,13 +275,13 @@ pub(crate) fn what_was_allowed_on_the_network_is_reached(test_directory: Ground)
         "from urllib.request import urlopen\nprint(urlopen('http://localhost:{port}/', timeout=10).read())"
     );
     let rule = format!("localhost:{port}").parse().unwrap();
-    let session = super::common::open(test_directory.builder().allow_net(rule));
+    let session = open(test_directory.builder().allow_net(rule));
     assert_eq!(run(&session, fetch.as_str()).stdout, "b'a page'\n");
     let refused = run(&session, fetch.replace("localhost", "example.org").as_str());
     let message = refused.error.unwrap().traceback;
     assert!(message.contains("may not reach example.org"), "{message}");
     let rule = format!("tcp://localhost:{port}").parse().unwrap();
-    let session = super::common::open(test_directory.builder().allow_net(rule));
+    let session = open(test_directory.builder().allow_net(rule));
     let raw = format!(
         "import socket
 with socket.create_connection(('localhost', {port}), timeout=10) as connection:
@@ -311,7 +312,7 @@ pub(crate) fn seeds_imports_and_setup_come_before_the_first_cell(test_directory:
         .variable("n", 9)
         .import("math")
         .setup("root = math.sqrt(n)");
-    let session = super::common::open(builder);
+    let session = open(builder);
     assert_eq!(value(&session, "root"), "3.0");
     let broken = test_directory.builder().setup("1/0");
     let message = wait(broken.start()).unwrap_err().to_string();

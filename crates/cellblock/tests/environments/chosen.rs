@@ -1,9 +1,9 @@
 //! Sessions that name an environment.
 
-use crate::common::{python, test_directory};
 use crate::packages::{both, dirs, environments, host, wait};
 use cellblock::env::{Cancel, Requirements};
 use cellblock::{Host, PythonChoice, Session, SessionBuilder, SessionOptions, Status};
+use cellblock_test_support::{python, test_directory};
 use std::time::Duration;
 use std::{fs, thread};
 

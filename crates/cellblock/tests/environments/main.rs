@@ -7,8 +7,6 @@
 )]
 
 mod chosen;
-#[path = "../common/mod.rs"]
-mod common;
 mod index;
 mod live;
 mod packages;

@@ -1,6 +1,5 @@
 //! A directory of packages, and a host that installs from it.
 
-use crate::common::{python, test_directory};
 use cellblock::env::{
     Cancel, Dirs, Environments, InstallerSandbox, Requirements, Search, Variables,
 };
@@ -8,6 +7,7 @@ use cellblock::tools::{
     Approval, ApprovalMode, ApprovalPolicy, InstallPackagesTool, Registry, ToolRunner,
 };
 use cellblock::{Host, Packages, Preload, PythonChoice, SessionOptions};
+use cellblock_test_support::{python, test_directory};
 use std::future::Future;
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,7 +18,7 @@ use std::{fs, thread};
 /// Installing takes longer than running.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let limited = async { tokio::time::timeout(Duration::from_secs(300), future).await };
-    crate::common::runtime()
+    cellblock_test_support::runtime()
         .block_on(limited)
         .expect("it did not end within five minutes")
 }

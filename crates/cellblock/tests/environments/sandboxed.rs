@@ -1,12 +1,12 @@
 //! Installers run in a sandbox: what they see, what they reach, and what is used of their output.
 
-use crate::common::{python, test_directory};
 use crate::index::Index;
 use crate::packages::{home, sandbox, wheel};
 use cellblock::env::{
     Cancel, CommandFailure, Dirs, Environment, Environments, Error, InstallerSandbox, OpenSandbox,
     Progress, Requirements, SandboxCommand, SandboxError, SandboxOptions, Search, Step, Variables,
 };
+use cellblock_test_support::{python, test_directory};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,8 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
 use crate::terminal::{
-    CheckpointNotice, Console, LiveText, Spinner, Style, highlight, plural, print_restored,
+    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, plural, print_restored,
+    remedy,
 };
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
@@ -18,6 +19,7 @@ const MAX_PREVIEW_CHARS: usize = 60;
 /// Prints what happens to standard error: live on a terminal, else in whole pieces.
 pub(crate) struct Display {
     console: Console,
+    place: Place,
     is_live: bool,
     spinner: Spinner,
     seen: Mutex<Seen>,
@@ -41,11 +43,12 @@ struct Seen {
 }
 
 impl Display {
-    pub(crate) fn new(console: &Console) -> Arc<Display> {
+    pub(crate) fn new(console: &Console, place: Place) -> Arc<Display> {
         let is_live = console.err_is_terminal();
         let spinner = Spinner::new(console);
         Arc::new(Display {
             console: console.clone(),
+            place,
             is_live,
             spinner,
             seen: Mutex::default(),
@@ -269,6 +272,9 @@ impl Display {
                         .on_err(Style::Error, &self.console.safe_on_err(&words)),
                 );
             }
+        }
+        if let Some(remedy) = remedy(self.place, result) {
+            self.console.hint(&remedy.text);
         }
         print_restored(&result.state, &self.console);
         let net = &result.state.checkpoint;

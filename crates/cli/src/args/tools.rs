@@ -29,7 +29,7 @@ pub(crate) struct ToolboxArgs {
     /// Let tools from --tools-dir reach a host; the rules are those of --allow-net, which is for the code of models
     #[arg(long, value_name = "RULE", requires = "tools_dir")]
     tools_allow_net: Vec<NetworkRule>,
-    /// Offer run_shell, background_process, edit_file and search_files too
+    /// Offer tools for a shell, for files and for web pages too
     #[arg(long)]
     #[serde(default)]
     shell: bool,

@@ -6,12 +6,14 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::Console;
+use crate::terminal::{Console, Place, remedy};
 use anyhow::Context as _;
 use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
 use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner};
-use cellblock::{Host, Preload, SessionOptions, parse_duration};
+use cellblock::{CellResult, Host, Preload, SessionOptions, parse_duration};
 use clap::Args;
+use serde::Deserialize as _;
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -93,7 +95,8 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let server = server(&toolbox.registry, host, options, move || {
         // The client asks its user by its own rules. No person is at this process.
         Approval::new(policy.clone(), None)
-    });
+    })
+    .advice(advice);
     let serving = async {
         match listening {
             Some((listener, options)) => server.serve_http(listener, options).await,
@@ -112,6 +115,14 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     toolbox.close().await;
     served.context("clients cannot be served")?;
     Ok(status)
+}
+
+/// The flag that helps against the limit that a cell ran into.
+fn advice(result: &Value) -> Option<String> {
+    result.get("error").filter(|error| error.is_object())?;
+    let result = CellResult::deserialize(result).ok()?;
+    let remedy = remedy(Place::Mcp, &result)?;
+    Some(format!("Hint: {}.", remedy.text))
 }
 
 /// A server whose clients have sessions like this.

@@ -9,6 +9,19 @@ pub(crate) enum Place {
     Exec,
     /// `cellblock repl`: some things can be done at the prompt; for others the session must be started anew.
     Repl,
+    /// `cellblock ask`: the model writes the code, the person has the flags.
+    Ask,
+    /// `cellblock chat`: the same in a conversation.
+    Chat,
+    /// `cellblock mcp`: the client's model reads it, and can pass it on to the person who started the server.
+    Mcp,
+}
+
+impl Place {
+    /// Whether a model writes the code. A model chooses the time limit of a cell itself, and has the session's own hint about packages.
+    fn has_model(self) -> bool {
+        matches!(self, Place::Ask | Place::Chat | Place::Mcp)
+    }
 }
 
 /// What a cell ran into.
@@ -34,7 +47,11 @@ pub(crate) struct Remedy {
 
 /// What helps here; nothing where no flag and no command would.
 pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
-    let flag = match obstacle(result)? {
+    let obstacle = obstacle(result)?;
+    if place.has_model() && matches!(obstacle, Obstacle::Time | Obstacle::Package(_)) {
+        return None;
+    }
+    let flag = match obstacle {
         Obstacle::Memory => "--memory 8GB",
         Obstacle::Disk => "--disk 10GB",
         Obstacle::Processes => "--processes 256",
@@ -46,7 +63,7 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
                 Place::Exec => format!(
                     "`{module}` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)"
                 ),
-                Place::Repl => format!(
+                _ => format!(
                     "`{module}` is not part of this session: `%pip install {module}` installs it, where the package has the name of its module"
                 ),
             };
@@ -59,6 +76,9 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
     let verb = match place {
         Place::Exec => "run it with",
         Place::Repl => "start `cellblock repl` with",
+        Place::Ask => "start `cellblock ask` with",
+        Place::Chat => "start `cellblock chat` with",
+        Place::Mcp => "the person who set this server up can start `cellblock mcp` with",
     };
     let what = if flag.starts_with("--allow-net") {
         "let it reach a host"

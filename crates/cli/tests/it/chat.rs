@@ -24,6 +24,8 @@ fn chat(place: &Place, model: &FakeModel, format: &str) -> Terminal {
         &model.url,
         "--format",
         format,
+        "--prompt",
+        "deep-research",
     ];
     Terminal::open(place, &arguments)
 }

@@ -1,5 +1,6 @@
 //! What a hint names in each place where it appears: the flag or the command that helps there.
 
+use crate::fake_model::FakeModel;
 use crate::support::Place;
 
 /// Code that runs into a limit or a wall, and what helps: in `exec`, in `repl`, and for a program at the pipe.
@@ -52,6 +53,25 @@ fn a_hint_names_what_helps_in_the_place_where_it_appears() {
             .stdout;
         assert!(said.contains(at_the_pipe), "pipe, {code}: {said}");
     }
+}
+
+#[test]
+fn a_person_is_told_the_flag_of_ask_when_the_code_of_a_model_meets_a_limit() {
+    let model = FakeModel::saying(["```python\nbytearray(200 << 30)\n```", "It is too much."]);
+    let arguments = [
+        "ask",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "Take it.",
+    ];
+    let said = Place::new().run(arguments).stderr;
+    let hint = "hint: start `cellblock ask` with --memory 8GB to allow more\n";
+    assert!(said.contains(hint), "{said}");
 }
 
 #[test]

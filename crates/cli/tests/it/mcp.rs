@@ -56,6 +56,27 @@ fn a_client_on_standard_input_is_served_until_its_last_word() {
 }
 
 #[test]
+fn a_client_that_meets_a_limit_is_told_the_flag_of_the_server() {
+    let mut client = serve(&Place::new(), &[]);
+    let mut last_part_after = |code: &str| {
+        let arguments = json!({ "python_code_snippet": code });
+        let mut answer = client.ask(call("execute_python_code", arguments));
+        answer["result"]["content"]
+            .as_array_mut()
+            .and_then(Vec::pop)
+            .unwrap()["text"]
+            .take()
+    };
+    assert_eq!(
+        last_part_after("bytearray(200 << 30)"),
+        "Hint: the person who set this server up can start `cellblock mcp` with --memory 8GB to allow more."
+    );
+    let unrelated = last_part_after("1 / 0");
+    let text = unrelated.as_str().unwrap();
+    assert!(text.contains("ZeroDivisionError"), "{text}");
+}
+
+#[test]
 fn clients_install_packages_only_where_the_user_said_so_beforehand() {
     let place = Place::new();
     fs::write(

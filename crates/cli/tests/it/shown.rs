@@ -35,6 +35,7 @@ fn model() -> FakeModel {
 fn shown(place: &Place, model: &FakeModel, more: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = place.command(["ask", "How much?", "--stdlib", "--model", "fake"]);
     command.args(["--base-url", &model.url, "--format", "markdown"]);
+    command.args(["--prompt", "deep-research"]);
     let output = command
         .args(more)
         .envs(variables.iter().copied())

@@ -234,12 +234,17 @@ fn the_python_tools_of_the_page_are_listed_and_called() {
 fn python_tools_that_cannot_be_used_are_named() {
     let place = Place::new();
     fs::create_dir(place.path().join("bad")).unwrap();
-    fs::write(place.path().join("bad/a.py"), "def f(x): ...").unwrap();
+    fs::write(
+        place.path().join("bad/a.py"),
+        "import re\ndef f(x: re.Pattern): ...",
+    )
+    .unwrap();
     let told = place.run(["tools", "--tools-dir", "bad", "--stdlib"]);
     assert_eq!((told.status, &told.stdout[..]), (2, ""));
     assert!(
-        told.stderr
-            .starts_with("error: the tools in bad cannot be used: a.py: f() has no docstring"),
+        told.stderr.starts_with(
+            "error: the tools in bad cannot be used: a.py: f(): the parameter 'x' has the type"
+        ),
         "{}",
         told.stderr
     );

@@ -279,6 +279,11 @@ pub enum RejectReason {
     TooOld { version: PythonVersion },
     #[error("it is {implementation}; only CPython can be used")]
     NotCPython { implementation: String },
+    /// The guest copies its process while it holds the interpreter lock: no other thread runs Python at that moment.
+    #[error(
+        "{version} is a free-threaded build; checkpoints need the interpreter lock, so take the ordinary build of this version"
+    )]
+    FreeThreaded { version: PythonVersion },
     #[error("did not start: {status}{}", last_line.as_ref().map(|line| format!(", {line}")).unwrap_or_default())]
     DidNotStart {
         status: String,

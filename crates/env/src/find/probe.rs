@@ -197,11 +197,15 @@ fn read_answer(line: &str) -> Result<Interpreter, RejectReason> {
     if version < MIN_PYTHON_VERSION {
         return Err(RejectReason::TooOld { version });
     }
-    answer.interpreter.ok_or_else(unclear)
+    let interpreter = answer.interpreter.ok_or_else(unclear)?;
+    if interpreter.free_threaded {
+        return Err(RejectReason::FreeThreaded { version });
+    }
+    Ok(interpreter)
 }
 
 /// The version of the cache's files. Goes up whenever the probe or the form of its answer changes.
-const CACHE_FORMAT: u32 = 2;
+const CACHE_FORMAT: u32 = 3;
 /// How long a failure is kept. A failure may have causes that no file's time shows.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(600);
 /// The files by which pyenv, asdf, mise and rye choose a version.

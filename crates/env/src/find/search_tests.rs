@@ -160,6 +160,19 @@ fn unusable_candidates_are_skipped_and_each_is_named_with_its_reason() {
 }
 
 #[test]
+fn a_free_threaded_python_is_refused_by_name() {
+    let machine = Machine::new();
+    let real = real_python();
+    let claim = r#"/bin/sed 's/"free_threaded": false/"free_threaded": true/'"#;
+    let path = machine.program("python3", &format!("{real:?} \"$@\" | {claim}"));
+    let refused = machine.search().explicit(path).find().unwrap_err();
+    assert!(
+        refused.to_string().contains("is a free-threaded build"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_candidate_that_hangs_is_killed_with_its_descendants() {
     let machine = Machine::new();
     let pid = machine.path("pid");

@@ -11,8 +11,8 @@ use crate::Error;
 
 pub(crate) use requirement::{Requirement, is_python_in_range, name_at_start, normalize_name};
 
-/// The packages of the default environment.
-pub const DEFAULT_PACKAGES: [&str; 8] = [
+/// The packages of the default environment. `zhplot` is there for its font: charts with Chinese text are right on a machine without one.
+pub const DEFAULT_PACKAGES: [&str; 12] = [
     "numpy",
     "pandas",
     "scipy",
@@ -21,6 +21,10 @@ pub const DEFAULT_PACKAGES: [&str; 8] = [
     "scikit-learn",
     "pydantic",
     "requests",
+    "beautifulsoup4",
+    "lxml",
+    "openpyxl",
+    "zhplot",
 ];
 
 /// The modules of the default environment that sessions import. `matplotlib.font_manager` writes the list of
@@ -68,7 +72,8 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// The default set: numpy, pandas, scipy, matplotlib, networkx, scikit-learn, pydantic and requests.
+    /// The default set: numpy, pandas, scipy, matplotlib, networkx, scikit-learn, pydantic, requests, beautifulsoup4,
+    /// lxml, openpyxl, and a font with Chinese glyphs.
     pub fn default_set() -> Self {
         Self::new(DEFAULT_PACKAGES).with_imports(DEFAULT_IMPORTS)
     }

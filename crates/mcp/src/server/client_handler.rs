@@ -107,7 +107,11 @@ impl ServerHandler for ClientHandler {
         if let Some(progress) = progress {
             progress.finish().await;
         }
-        let result = call_outcome(answer, runner.locale(), &session_name, &context);
+        let mut result = call_outcome(answer, runner.locale(), &session_name, &context);
+        let structured = result.result.structured_content.as_ref();
+        if let Some(advice) = structured.and_then(self.server.advice) {
+            result.result.content.push(ContentBlock::text(advice));
+        }
         if result.changed_files {
             // The client may have disconnected.
             let peer = context.peer.clone();

@@ -12,6 +12,7 @@ use client_handler::ClientHandler;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,7 +34,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
+    advice: Advice,
 }
+
+/// Says what a person could do about a failure, given the structured result of a call.
+type Advice = fn(&Value) -> Option<String>;
 
 /// What is in a workspace before the first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +69,16 @@ impl Server {
                 closing: TaskTracker::new(),
                 stop: CancellationToken::new(),
             }),
+            advice: |_| None,
         }
+    }
+
+    /// Adds what `advice` says about the structured result of a call to the text of the result. A server does not know how it was started; its
+    /// caller does, and names the flag that would help.
+    #[must_use]
+    pub fn advice(mut self, advice: fn(&Value) -> Option<String>) -> Server {
+        self.advice = advice;
+        self
     }
 
     /// Stops serving: running calls are cancelled, sessions end, and `serve_http` and `serve_stdio` return soon.

@@ -30,6 +30,10 @@ pub fn in_view_of<T: Send>(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(CWD, Path::new(&root).join(directory), flags, Mode::empty())?;
     let user = user_of(init)?;
+    // Both were found by a number, which another process has when init is gone: then they are that process's.
+    if !processes.is_there() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let as_user = move || {
         if geteuid().is_root() {
             become_user(user)?;

@@ -17,12 +17,16 @@ impl SessionProcesses {
     /// Stops all processes of the session, init last: a system call that waits for init's answer cannot be stopped before the answer
     /// has come. A process that is forked meanwhile is found in the next round, and there is a last round because every process
     /// that is found is stopped.
+    ///
+    /// Init goes on where the session has forks: it passes on to their inits what the kernel asks about their calls. It does nothing else then.
     pub fn pause_all(self) -> io::Result<Paused> {
         const MAX_ROUNDS: usize = 5000;
         const PAUSE: Duration = Duration::from_millis(1);
         let mut paused = Paused::default();
         for _ in 0..MAX_ROUNDS {
-            let running: Vec<u32> = self.ids().filter(|pid| !is_still(*pid)).collect();
+            let is_needed = |pid: u32| pid == self.init() && self.has_forks();
+            let stops = |pid: &u32| !is_still(*pid) && !is_needed(*pid);
+            let running: Vec<u32> = self.ids().filter(stops).collect();
             let is_init_alone = running == [self.init()];
             for pid in &running {
                 if is_init_alone || *pid != self.init() {

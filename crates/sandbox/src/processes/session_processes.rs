@@ -12,6 +12,8 @@ use std::{fs, io};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionProcesses {
     init: u32,
+    /// When init started, in ticks: another process that has its number later started at another time.
+    started: Option<u64>,
 }
 
 impl SessionProcesses {
@@ -22,12 +24,20 @@ impl SessionProcesses {
             .clone()
             .flat_map(|pid| ProcEntry::of(pid).children());
         let found = of_launcher.chain(inner).find(|pid| is_known_as(*pid, init));
-        found.map(|init| SessionProcesses { init })
+        found.map(SessionProcesses::below)
     }
 
     /// The session whose init is the process `init` of this machine, as in a container.
     pub fn below(init: u32) -> SessionProcesses {
-        SessionProcesses { init }
+        SessionProcesses {
+            init,
+            started: start_of(init),
+        }
+    }
+
+    /// Whether init is still there. Asked after something was opened by init's number, it tells that this was init's.
+    pub(crate) fn is_there(self) -> bool {
+        self.started.is_some() && start_of(self.init) == self.started
     }
 
     pub(crate) fn init(self) -> u32 {
@@ -91,8 +101,15 @@ impl SessionProcesses {
         };
         let inits = self.all_below().filter(is_init);
         inits
-            .max_by_key(|pid| ProcEntry::of(*pid).stat().map_or(0, |stat| stat.started))
-            .map(|init| SessionProcesses { init })
+            .max_by_key(|pid| start_of(*pid))
+            .map(SessionProcesses::below)
+    }
+
+    /// Whether a fork of this session lives.
+    pub(crate) fn has_forks(self) -> bool {
+        let depth = ProcEntry::of(self.init).namespace_ids().len();
+        self.all_below()
+            .any(|pid| ProcEntry::of(pid).namespace_ids().len() > depth)
     }
 
     /// The session's own processes. Those of its forks live below them, in namespaces of their own.
@@ -121,6 +138,10 @@ fn is_known_as(pid: u32, id: u32) -> bool {
     }
 }
 
+fn start_of(pid: u32) -> Option<u64> {
+    ProcEntry::of(pid).stat().map(|stat| stat.started)
+}
+
 fn proportional_bytes(pid: u32) -> Option<u64> {
     let text = rollup(pid)?;
     Some(field_of(&text, "Pss_Anon:")? + field_of(&text, "Pss_Shmem:").unwrap_or(0))
@@ -147,7 +168,9 @@ fn field_of(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_view_of;
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
     use std::process::{Command, Stdio};
     use std::time::Instant;
 
@@ -160,7 +183,8 @@ mod tests {
             .unwrap();
         let own = std::process::id();
         let found = SessionProcesses::find(own, child.id());
-        assert_eq!(found, Some(SessionProcesses { init: child.id() }));
+        assert_eq!(found, Some(SessionProcesses::below(child.id())));
+        assert!(found.is_some_and(SessionProcesses::is_there));
         assert!(
             found
                 .and_then(SessionProcesses::memory)
@@ -172,6 +196,19 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+        assert!(!found.is_some_and(SessionProcesses::is_there));
+    }
+
+    #[test]
+    fn another_process_with_the_number_of_an_init_that_has_ended_is_not_taken_for_it() {
+        let own = SessionProcesses::below(std::process::id());
+        let earlier = SessionProcesses {
+            started: own.started.map(|ticks| ticks - 1),
+            ..own
+        };
+        assert_eq!([own.is_there(), earlier.is_there()], [true, false]);
+        let opened = |processes| in_view_of(processes, Path::new("tmp"), |_| Ok(()));
+        assert!(opened(earlier).is_err());
     }
 
     #[test]
@@ -181,9 +218,7 @@ mod tests {
             let metadata = file.as_file().metadata().unwrap();
             (metadata.dev(), metadata.ino())
         };
-        let own = SessionProcesses {
-            init: std::process::id(),
-        };
+        let own = SessionProcesses::below(std::process::id());
         assert!(own.held_files(device).unwrap().contains(&inode));
         let path = file.into_temp_path();
         // A child that another test starts has it open too, until it executes its program.

@@ -54,10 +54,8 @@ async fn health(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<&'static str, CodeError> {
-    match state.sandbox_of(&headers).await {
-        Err(error) if error.status != StatusCode::UNAUTHORIZED => Err(error.into()),
-        _ => Ok("OK"),
-    }
+    state.check_health(&headers).await?;
+    Ok("OK")
 }
 
 #[derive(Debug, Deserialize)]

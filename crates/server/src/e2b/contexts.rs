@@ -216,7 +216,7 @@ impl CodeContext {
 async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSession>, E2bError> {
     let limits = sandbox_limits();
     let memory = limits.memory;
-    state.check_sandbox_quota(&sandbox.caller, memory)?;
+    state.check_session_quota(&sandbox.caller.user, memory)?;
     let options = SessionOptions {
         workspace: Some(sandbox.live.session.workspace().to_owned()),
         workspace_at: place_of(&sandbox.live.session),

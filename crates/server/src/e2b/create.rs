@@ -278,7 +278,7 @@ impl AppState {
         settings: Settings,
         life: Duration,
     ) -> Result<Arc<Sandbox>, E2bError> {
-        self.check_sandbox_quota(caller, snapshot.memory)?;
+        self.check_session_quota(&caller.user, snapshot.memory)?;
         let session = snapshot.state.open().await?;
         let live = self
             .adopt_copy(caller, session, snapshot.memory, snapshot.last_cell)

@@ -39,12 +39,9 @@ pub(super) fn signed_files_router() -> Router<AppState> {
     )
 }
 
-/// Whether the sandbox runs. Asked without a token, as clients probe a sandbox that may be gone.
 async fn health(State(state): State<AppState>, headers: HeaderMap) -> Result<StatusCode, E2bError> {
-    match state.sandbox_of(&headers).await {
-        Err(error) if error.status != StatusCode::UNAUTHORIZED => Err(error),
-        _ => Ok(StatusCode::NO_CONTENT),
-    }
+    state.check_health(&headers).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn variables(

@@ -134,7 +134,8 @@ async fn signer(
         .find(|sandbox| file.is_signed(&sandbox.token, signature));
     let found = found.ok_or_else(|| E2bError::unauthenticated("invalid signature"))?;
     file.check_expiration()?;
-    state.awake_sandbox(&found.id).await
+    state.awake(found).await?;
+    Ok(Arc::clone(found))
 }
 
 async fn download(

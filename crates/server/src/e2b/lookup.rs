@@ -7,7 +7,7 @@ use crate::auth::Caller;
 use crate::state::AppState;
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, HOST};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
@@ -64,9 +64,8 @@ pub(super) fn bare_id(id: &str) -> &str {
 impl AppState {
     /// The sandbox that a request to a service inside it means. The access token must be that of the sandbox.
     pub(super) async fn sandbox_of(&self, headers: &HeaderMap) -> Result<Arc<Sandbox>, E2bError> {
-        let (id, _) = address_of(self, headers)
-            .ok_or_else(|| E2bError::bad_request("the request names no sandbox"))?;
-        let sandbox = self.awake_sandbox(&id).await?;
+        let sandbox = self.named_sandbox(headers)?;
+        // Before anything is done for the request: a paused sandbox is resumed for the holder of its token alone.
         // Some calls of the code interpreter's clients carry the token of the network only; both are the same one here.
         let names = ["x-access-token", "e2b-traffic-access-token"];
         let tokens = names.iter().filter_map(|name| headers.get(*name));
@@ -77,21 +76,42 @@ impl AppState {
                 "the access token of the sandbox is missing or wrong",
             ));
         }
+        self.awake(&sandbox).await?;
         Ok(sandbox)
     }
 
-    /// A sandbox that runs. A paused one is resumed where it was created so, and else it is not there.
-    pub(super) async fn awake_sandbox(&self, id: &str) -> Result<Arc<Sandbox>, E2bError> {
-        let sandbox = self.sandboxes().get(id);
-        let sandbox = sandbox.ok_or_else(|| E2bError::sandbox_gone(id))?;
+    /// Whether the sandbox that a request names runs. Anyone may ask, as clients probe a sandbox that may be gone; only the holder of its token
+    /// resumes it with that.
+    pub(super) async fn check_health(&self, headers: &HeaderMap) -> Result<(), E2bError> {
+        match self.sandbox_of(headers).await {
+            Err(error) if error.status == StatusCode::UNAUTHORIZED => {
+                let sandbox = self.named_sandbox(headers)?;
+                match sandbox.life().state {
+                    RunState::Running => Ok(()),
+                    RunState::Paused => Err(E2bError::sandbox_gone(&sandbox.id)),
+                }
+            }
+            outcome => outcome.map(drop),
+        }
+    }
+
+    fn named_sandbox(&self, headers: &HeaderMap) -> Result<Arc<Sandbox>, E2bError> {
+        let (id, _) = address_of(self, headers)
+            .ok_or_else(|| E2bError::bad_request("the request names no sandbox"))?;
+        let sandbox = self.sandboxes().get(&id);
+        sandbox.ok_or_else(|| E2bError::sandbox_gone(&id))
+    }
+
+    /// Has a sandbox run, for a request that may use it. A paused one is resumed where it was created so, and else it is not there.
+    pub(super) async fn awake(&self, sandbox: &Sandbox) -> Result<(), E2bError> {
         if sandbox.life().state == RunState::Paused {
             if sandbox.settings.resume == Resume::WhenAsked {
-                return Err(E2bError::sandbox_gone(id));
+                return Err(E2bError::sandbox_gone(&sandbox.id));
             }
-            self.resume_sandbox(&sandbox).await?;
+            self.resume_sandbox(sandbox).await?;
             sandbox.extend(super::create::DEFAULT_LIFE);
         }
-        Ok(sandbox)
+        Ok(())
     }
 
     /// A sandbox of this caller, running or paused. Sandboxes of others do not exist for the caller.

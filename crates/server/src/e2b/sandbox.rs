@@ -181,6 +181,13 @@ impl Sandboxes {
         found
     }
 
+    /// The memory that the snapshots of a user may take.
+    pub(crate) fn snapshot_memory(&self, user: &str) -> u64 {
+        let snapshots = lock(&self.snapshots);
+        let own = snapshots.values().filter(|snapshot| snapshot.user == user);
+        own.map(|snapshot| snapshot.memory).sum()
+    }
+
     /// A snapshot of this user by its id or its name, with or without a tag behind a colon.
     pub(super) fn snapshot(&self, user: &str, wanted: &str) -> Option<Arc<KeptSnapshot>> {
         let bare = wanted.split(':').next().unwrap_or(wanted);

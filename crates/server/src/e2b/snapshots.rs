@@ -60,7 +60,7 @@ impl AppState {
         sandbox: &Sandbox,
         life: std::time::Duration,
     ) -> Result<Arc<Sandbox>, E2bError> {
-        self.check_sandbox_quota(caller, sandbox.live.memory)?;
+        self.check_session_quota(&caller.user, sandbox.live.memory)?;
         let session = self
             .while_running(sandbox, async |session| session.fork().await)
             .await?;
@@ -92,14 +92,6 @@ impl AppState {
             session.pause().await?;
         }
         Ok(outcome?)
-    }
-
-    /// Refuses one more sandbox of this size.
-    pub(super) fn check_sandbox_quota(&self, caller: &Caller, memory: u64) -> Result<(), E2bError> {
-        let live = self.live().of_user(caller.id());
-        let taken = live.iter().map(|live| live.memory).sum();
-        let quotas = self.quotas_of(&caller.user);
-        Ok(quotas.check_session(live.len(), taken, memory)?)
     }
 }
 
@@ -138,6 +130,9 @@ pub(super) async fn create(
             format!("{MAX_SNAPSHOTS} snapshots are kept already; delete one first"),
         ));
     }
+    let taken = state.memory_taken_by(&caller.user);
+    let quotas = state.quotas_of(&caller.user);
+    quotas.check_session(0, taken, sandbox.live.memory)?;
     let kept = state
         .while_running(&sandbox, async |session| session.freeze().await)
         .await?;

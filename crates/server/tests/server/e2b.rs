@@ -433,6 +433,61 @@ async fn a_paused_sandbox_is_not_there_until_it_is_connected_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_snapshots_counts_for_their_user() {
+    let server = TestServer::with(|options| {
+        options.authentication = Authentication::Off;
+        options.quotas.memory = 3 << 30;
+    })
+    .await;
+    let caller = client(&server);
+    let sandbox = Sandbox::create(&caller, json!({"templateID": "base"})).await;
+    let path = format!("/sandboxes/{}/snapshots", sandbox.id);
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(caller.post(&path, json!({})).await.status);
+    }
+    let refused = StatusCode::TOO_MANY_REQUESTS;
+    assert_eq!(made, [StatusCode::CREATED, StatusCode::CREATED, refused]);
+    let another = caller.post("/sandboxes", json!({"templateID": "base"})).await;
+    assert_eq!(another.status, refused, "{}", another.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_the_token_resumes_no_paused_sandbox() {
+    let server = open_server().await;
+    let caller = client(&server);
+    let wanted = json!({"templateID": "base", "autoPause": true, "autoResume": {"enabled": true}});
+    let sandbox = Sandbox::create(&caller, wanted).await;
+    sandbox.value("x = 5").await;
+    let pause = format!("/sandboxes/{}/pause", sandbox.id);
+    let paused = caller.post(&pause, json!({})).await;
+    assert_eq!(paused.status, StatusCode::NO_CONTENT);
+    let stranger = Sandbox {
+        server: &server,
+        id: sandbox.id.clone(),
+        token: "another".to_owned(),
+    };
+    let ask = json!({"code": "x"});
+    let answers = [
+        stranger.service(ENVD).get("/health").await.status,
+        stranger.service(CODE).get("/health").await.status,
+        stranger.service(ENVD).get("/files?path=f").await.status,
+        stranger.service(CODE).post("/execute", ask).await.status,
+        stranger
+            .rpc("process.Process/List", json!({}))
+            .await
+            .status,
+    ];
+    let refused = StatusCode::UNAUTHORIZED;
+    let gone = StatusCode::BAD_GATEWAY;
+    assert_eq!(answers, [gone, gone, refused, refused, refused]);
+    let listed = caller.get("/v2/sandboxes?state=paused").await.json();
+    assert_eq!(listed[0]["sandboxID"], sandbox.id.as_str());
+    // The holder of the token does resume it.
+    assert_eq!(sandbox.value("x").await, "5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn forks_and_snapshots_begin_where_the_sandbox_stood() {
     let server = open_server().await;
     let caller = client(&server);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
-from . import BUILTINS, signatures, wire
+from . import BUILTINS, signatures, tagged, wire
 from . import BUILTINS as __builtins__
 from .channel import Mailbox
 from .wire import FrameTooLarge
@@ -70,7 +70,9 @@ class Tools:
             if score or not wanted:
                 scored.append((-score, name, function))
         found = [_described(name, function) for _, name, function in sorted(scored, key=_order)[:_MAX_FOUND]]
-        return "\n\n".join(found) or f"no tool has the words {words!r}; there are: {', '.join(sorted(self._functions())) or 'none'}"
+        return (
+            "\n\n".join(found) or f"no tool has the words {words!r}; there are: {', '.join(sorted(self._functions())) or 'none'}"
+        )
 
     def _functions(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -154,6 +156,13 @@ class Bridge:
         kwargs: dict[str, Any],
     ) -> Frame:
         """Missing and ill-typed arguments are the host's to refuse: it has the schema."""
+        rest = next((parameter for parameter in parameters if parameter.takes_rest), None)
+        if rest is not None:
+            first = [parameter for parameter in parameters if parameter.is_positional]
+            args, more = args[: len(first)], args[len(first) :]
+            parameters = [*first, *[parameter for parameter in parameters if parameter not in first]]
+            if more:
+                kwargs = {**kwargs, rest.name: list(more)}
         if len(args) > len(parameters):
             raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
         arguments = {parameter.name: value for parameter, value in zip(parameters, args)}
@@ -164,8 +173,11 @@ class Bridge:
                 raise TypeError(f"{name}() got multiple values for argument {key!r}")
             arguments[key] = value
         plain = _answer_of if tool == _FINAL_ANSWER else wire.plain
+        python = {parameter.name for parameter in parameters if parameter.takes_python}
         arguments = {
-            key: plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not signatures.NOT_GIVEN
+            key: (tagged.encode if key in python else plain)(value, f"{name}({key}=…)")
+            for key, value in arguments.items()
+            if value is not signatures.NOT_GIVEN
         }
         self._streams.flush()
         return {"t": "tool_call", "name": tool, "arguments": arguments}
@@ -176,7 +188,7 @@ class Bridge:
             raise ToolError(error)
         content = answer.get("content")
         if content is None:
-            return answer.get("result")
+            return tagged.decode(answer.get("result"))
         parts = [
             part["text"] if "text" in part else ToolResponse(part["id"], part["mime"], wire.from_base64(part["base64"]))
             for part in content
@@ -208,7 +220,8 @@ def _documentation(functions: dict[str, Any]) -> str:
 
 
 def _answer_of(value: Any, what: str) -> Any:
-    """The value of `final_answer`: plain data, or the text of an object that JSON cannot say. Such an object is kept as a file too."""
+    """The value of `final_answer`: plain data, or the text of an object that JSON cannot say. Such an object is kept as a file
+    too."""
     try:
         return wire.plain(value, what)
     except TypeError:
@@ -219,7 +232,8 @@ def _answer_of(value: Any, what: str) -> Any:
 
 
 def _keep(value: Any) -> str | None:
-    """Write an object into the workspace: a table as CSV, a picture as PNG, bytes as they are. The name of the file, if there is one."""
+    """Write an object into the workspace: a table as CSV, a picture as PNG, bytes as they are. The name of the file, if there is
+    one."""
     if isinstance(value, (bytes, bytearray)):
         with open("final_answer.bin", "wb") as file:
             file.write(value)

@@ -7,7 +7,7 @@ frames are put and taken by assignment and `del`, not by `append` and `pop`.
 
 from __future__ import annotations
 
-from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket  # type: ignore[import-not-found]
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from _thread import RLock, allocate_lock
 from os import _exit, close, write
 

@@ -1,21 +1,21 @@
 """A frozen copy of the head, made between two cells, that goes on when the head dies.
 
 The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
-does not carry is either put right here (file offsets, threads, from Python 3.13 on the state of `random`) or makes the
+does not carry is either put right here (file offsets, threads) or makes the
 checkpoint unavailable, with a reason that a person can read.
 """
 
 from __future__ import annotations
 
 import os
+from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
 from errno import EOVERFLOW, EPERM
-from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not-found]
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
 from . import loops, native, processes
-from .prefork_state import PreForkState
 from .libraries import modules
+from .prefork_state import PreForkState
 from .wire import encode
 
 # Bound here: code may replace what `os` consists of.
@@ -58,8 +58,8 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
 
 
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
-    """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
-    channel, raises `Woken`."""
+    """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to
+    serve the next channel, raises `Woken`."""
     prefork_state = PreForkState(descriptors, (channel, next_channel))
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
@@ -95,7 +95,8 @@ def size() -> dict[str, int]:
 
 
 def children() -> list[str]:
-    """The child processes of this one, by name. They end before a copy of this process is woken, so a restore cannot bring them back."""
+    """The child processes of this one, by name. They end before a copy of this process is woken, so a restore cannot bring them
+    back."""
     found: list[str] = []
     try:
         # Any thread can have started one.
@@ -145,7 +146,8 @@ def _own_bytes() -> int:
 
 
 def renew_ids(process: int) -> None:
-    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it, of its threads and of its children."""
+    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it, of its threads and of
+    its children."""
     loops.renew_process_ids(process)
     _renew_thread_ids()
     processes.forget_pools()

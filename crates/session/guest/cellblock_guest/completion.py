@@ -305,7 +305,7 @@ def _ordered(names: Iterable[str], prefix: str) -> list[str]:
 def magics(notebook: Notebook, code: str, place: int) -> list[dict[str, Any]]:
     """The magics of IPython that can stand at the cursor; none where the word there begins with no percent sign."""
     word = code[:place].rpartition("\n")[2].lstrip()
-    if word[:1] != "%" or not word.lstrip("%").isidentifier() and word.strip("%"):
+    if word[:1] != "%" or (not word.lstrip("%").isidentifier() and word.strip("%")):
         return []
     start = place - len(word)
     return [{"text": name, "start": start, "end": place, "type": "magic"} for name in notebook.magics(word)]

@@ -1,5 +1,5 @@
-"""The open descriptors of a fork: files are opened again, so that nothing in it leads to the parent's, and ends of pipes and sockets
-whose other end the parent has are cut off."""
+"""The open descriptors of a fork: files are opened again, so that nothing in it leads to the parent's, and ends of pipes and
+sockets whose other end the parent has are cut off."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def _numbers() -> Iterator[int]:
 
 
 class _Fresh:
-    """The pipes and pairs of sockets that were made for this process. Both ends of one pipe are one pipe here too, but an empty one."""
+    """The pipes and pairs of sockets that were made for this process. Both ends of one pipe are one pipe here too, but an empty
+    one."""
 
     def __init__(self) -> None:
         self._pipes: dict[int, tuple[int, int]] = {}
@@ -140,9 +141,11 @@ def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
         _replace_by_end(descriptor, writer if writes else reader)
     elif descriptor.kind == _SOCKET and (end := fresh.socket(descriptor.inode)) is not None:
         _replace_by_end(descriptor, end)
-    elif descriptor.kind == _SOCKET or descriptor.is_terminal:
-        _replace(descriptor, nothing())
-    elif descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE:
+    elif (
+        descriptor.kind == _SOCKET
+        or descriptor.is_terminal
+        or (descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE)
+    ):
         _replace(descriptor, nothing())
 
 
@@ -191,7 +194,7 @@ def _copy_of_nameless(descriptor: Descriptor, flags: int) -> int:
 
 def nothing() -> int:
     """A socket whose other end is closed: reading finds the end, writing fails."""
-    from _socket import AF_UNIX, SOCK_STREAM, socketpair  # type: ignore[import-not-found]
+    from _socket import AF_UNIX, SOCK_STREAM, socketpair
 
     near, far = socketpair(AF_UNIX, SOCK_STREAM)
     far.close()

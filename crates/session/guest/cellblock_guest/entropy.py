@@ -32,8 +32,8 @@ def refresh() -> None:
 
 
 class FreshSeeds:
-    """Fresh numbers for a copy of this process that is about to be made, in the generators that the code never seeded: in the copy that
-    would take longer, for its pages are not its own yet. Afterwards this process gets its own state back."""
+    """Fresh numbers for a copy of this process that is about to be made, in the generators that the code never seeded: in the
+    copy that would take longer, for its pages are not its own yet. Afterwards this process gets its own state back."""
 
     def __init__(self, besides: tuple[str, ...]) -> None:
         self._besides = besides

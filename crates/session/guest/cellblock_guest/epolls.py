@@ -1,5 +1,5 @@
-"""What an epoll watches, with the number that the code registered each descriptor with: by that number runtimes such as tokio find their own
-objects, and Python's `select.epoll` cannot set it."""
+"""What an epoll watches, with the number that the code registered each descriptor with: by that number runtimes such as tokio
+find their own objects, and Python's `select.epoll` cannot set it."""
 
 from __future__ import annotations
 

@@ -66,11 +66,13 @@ class Interpreter:
         self.notebook = ipython.make(self._module, self._display)
         self.clear()
 
-    def run(self, number: int, source: str, script: Frame | None = None, keep_value: bool = False, count: int | None = None) -> Frame:
+    def run(
+        self, number: int, source: str, script: Frame | None = None, keep_value: bool = False, count: int | None = None
+    ) -> Frame:
         """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame.
 
-        With `keep_value` the value is `_` from then on. `count` is the number of the cell in a notebook, which has one of its own.
-        """
+        With `keep_value` the value is `_` from then on. `count` is the number of the cell in a notebook, which has one of its
+        own."""
         started = _cpu_time()
         self._reset_peak()
         done = outcome(number)

@@ -114,6 +114,8 @@ def scope(names: set[str], namespace: dict[str, Any], extra: dict[str, Callable[
     for name in names - {"_"}:
         if name in namespace and type(namespace[name]) is not kind:
             found[name] = namespace[name]
+        elif name == "print":
+            raise Refused("NameError", "print is not needed in compute: write the expression alone, its value is the result")
         elif name in extra:
             found[name] = extra[name]()
         elif name in _BUILTINS:
@@ -122,11 +124,24 @@ def scope(names: set[str], namespace: dict[str, Any], extra: dict[str, Callable[
             found[name] = _OWN[name]
         elif name in MODULES:
             found[name] = View(name)
+        elif (home := _home_of(name)) is not None and name not in namespace:
+            found[name] = getattr(View(home), name)
         elif name in namespace:
             raise Refused("ImportError", f"{name!r} is a module of the session; {NO_IMPORTS}")
         elif name in BUILTINS:
             raise Refused("NameError", f"{name!r} is not available in compute; use execute_python_code")
     return found
+
+
+def _home_of(name: str) -> str | None:
+    """The module that has a public name: `sqrt` is of math, `Decimal` of decimal. The first of several modules counts."""
+    if name in BUILTINS:
+        return None
+    for module in MODULES:
+        view = View(module)
+        if name in vars(view) and name != "__name__":
+            return module
+    return None
 
 
 class View:
@@ -239,8 +254,4 @@ def _type(value: Any, *more: Any) -> type:
     return type(value)
 
 
-def _print(*values: Any, **options: Any) -> None:
-    """Prints nowhere: the result of compute is the value of its expression."""
-
-
-_OWN: dict[str, Any] = {"type": _type, "print": _print}
+_OWN: dict[str, Any] = {"type": _type}

@@ -80,7 +80,7 @@ class _ParentState:
         self._open.renew_watches()
         # CPython seeds `random` anew in every fork.
         if self._random is not None:
-            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+            modules["random"].setstate(self._random)
 
     def close(self) -> None:
         for _, tree in self._temporary:

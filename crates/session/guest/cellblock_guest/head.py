@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from _socket import socketpair  # type: ignore[import-not-found]
+from _socket import socketpair
 from os import close, read, write
 
 from . import BUILTINS as __builtins__

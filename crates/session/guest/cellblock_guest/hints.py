@@ -19,7 +19,6 @@ from errno import (
     EPERM,
     EROFS,
 )
-
 from os import environ
 
 from . import BUILTINS as __builtins__
@@ -28,9 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NO_NETWORK = (
-    "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
-)
+NO_NETWORK = "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
 # Set by the host for a session that may reach something: what that is.
 _NETWORK = "CELLBLOCK_NETWORK"
 _INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
@@ -63,7 +60,8 @@ def hint(error: BaseException, workspace: str) -> str | None:
 def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, MemoryError):
         return (
-            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
+            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed,"
+            " or raise the limit `memory`."
         )
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
@@ -125,7 +123,10 @@ def _while_forking(error: BaseException) -> bool:
 
 
 def _processes() -> str:
-    return "the session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit `processes`."
+    return (
+        "the session's limit of processes and threads was reached: end or join some, use fewer workers,"
+        " or raise the limit `processes`."
+    )
 
 
 def _limit(name: str) -> str:

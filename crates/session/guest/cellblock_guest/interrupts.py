@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from _signal import SIGINT, SIGURG, getsignal, signal  # type: ignore[import-not-found]
+from _signal import SIGINT, SIGRTMIN, SIGURG, getsignal, signal  # type: ignore[import-not-found]
+from faulthandler import register
 
 from . import BUILTINS as __builtins__
 
@@ -10,6 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+# The host sends it when the time of a cell is over. The handler is C code of Python: it runs while a C function does not return.
+_PLACE_SIGNAL = SIGRTMIN + 6
+_STDERR = 2
 
 
 class Interrupts:
@@ -22,6 +28,7 @@ class Interrupts:
         self._handler = self._interrupt  # one object, to be recognized
         signal(SIGINT, self._handler)
         signal(SIGURG, _nudge)
+        register(_PLACE_SIGNAL, file=_STDERR, all_threads=False)
 
     def begin_cell(self) -> None:
         """Take the signal back from a handler that an earlier cell left behind."""

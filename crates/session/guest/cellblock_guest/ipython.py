@@ -1,9 +1,8 @@
 """IPython as a layer of a session: its syntax, magics, formatters, `In` and `Out`. Only for sessions that ask for it.
 
 Cells run as they always do. IPython translates their source (`%magic`, `!command`, `name?`) before it is compiled, gives values
-their forms, and is there as `get_ipython()`. Its history is not kept in a database: the thread that writes it would be one more thread
-that every checkpoint has to carry.
-"""
+their forms, and is there as `get_ipython()`. Its history is not kept in a database: the thread that writes it would be one more
+thread that every checkpoint has to carry."""
 
 from __future__ import annotations
 

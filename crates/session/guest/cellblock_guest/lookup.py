@@ -45,10 +45,10 @@ def evaluate(source: str, namespace: dict[str, Any]) -> Any:
     if len(source) > _MAX_EXPRESSION:
         raise LookupError("the expression is too long")
     try:
-        tree = compile(source, "<question>", "eval", PyCF_ONLY_AST, True).body
+        tree: Any = compile(source, "<question>", "eval", PyCF_ONLY_AST, True)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise LookupError("this is no expression") from None
-    return _value(tree, namespace)
+    return _value(tree.body, namespace)
 
 
 def attribute(value: Any, name: str) -> Any:

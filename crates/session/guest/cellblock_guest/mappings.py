@@ -58,7 +58,6 @@ class Mapping:
         _map(self._start, self._length, _READ | _WRITE, _SHARED | _ANONYMOUS | _FIXED, -1, 0)
         ctypes.memmove(self._start, contents, len(contents))
 
-
     def clear(self, length: int) -> None:
         """Set the first bytes to 0, if this is the beginning of what is mapped and may be written."""
         if self._offset == 0 and self._protection & _WRITE:

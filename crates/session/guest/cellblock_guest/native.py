@@ -4,21 +4,29 @@ The library is a file in memory that the launcher left open. It is called with t
 thread of ours runs while the process is being copied.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
 
-# Whether a copy that is woken goes on as if it had never been copied: it has one thread, and no lock that another would hold. To let Python begin
-# anew, as in a child, costs it a millisecond. From 3.13 on, Python must: it keeps handles of threads that have ended, which a fork makes useless.
-GOES_ON = sys.version_info < (3, 13)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-# Functions of libc whose system calls init is notified of. A signal that comes while they wait for init must not make them fail: on Linux they never
-# fail with `EINTR`, and Python does not expect it of them.
+# Whether Python can still join threads that have ended: it holds on to libc's record of each, which libc's `fork` gives away in
+# the copy. A bare `clone` keeps these records.
+_JOINS_ENDED_THREADS = sys.version_info >= (3, 13)
+
+# Functions of libc whose system calls init is notified of. A signal that comes while they wait for init must not make them fail:
+# on Linux they never fail with `EINTR`, and Python does not expect it of them.
 _NOT_INTERRUPTED = (
     "rename renameat renameat2 unlink unlinkat rmdir link linkat remove truncate truncate64"
     " chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat futimens futimesat lutimes"
     " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
-    " kill tgkill sigqueue setpriority prlimit prlimit64 setrlimit setrlimit64 sched_setaffinity sched_setparam sched_setscheduler"
+    " kill tgkill sigqueue setpriority prlimit prlimit64 setrlimit setrlimit64"
+    " sched_setaffinity sched_setparam sched_setscheduler"
 ).split()
 
 # Functions of libc that map memory: where the limit refuses what is only reserved, the native library makes room.
@@ -64,16 +72,18 @@ def load(descriptor: int) -> None:
 
 
 def spawn_ahead(walls: int) -> tuple[int, int]:
-    """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with a socket."""
+    """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with
+    a socket."""
     assert _library is not None
     return _with_descriptor(lambda own: _library.cellblock_spawn_ahead(walls, _fork, own))
 
 
 def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> int:
-    """Send the processes that were spawned ahead the request for their session: 0, or a negative error number when they are gone."""
+    """Send the processes that were spawned ahead the request for their session: 0, or a negative error number when they are
+    gone."""
     assert _library is not None
     array = (ctypes.c_int * len(descriptors))(*descriptors)
-    return _library.cellblock_deliver(init, socket, request, len(request), array, len(descriptors))
+    return int(_library.cellblock_deliver(init, socket, request, len(request), array, len(descriptors)))
 
 
 def harden_and_start(socket: int) -> None:
@@ -100,14 +110,16 @@ class ThreadInTheWay(OSError):
 
 
 def stand_by(channel: int, next_channel: int, answer: bytes, place: int, has_threads: bool) -> tuple[int, int]:
-    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it to speak on
-    the next one. The answer is sent on the channel, with that id written over the digits from `place` on. The second number is for a copy that was woken:
-    the id of the frozen copy that it left behind, or 0. Where this process has other threads, the copy has them too when it is woken."""
+    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init
+    wakes it to speak on the next one. The answer is sent on the channel, with that id written over the digits from `place` on.
+    The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. Where this process has
+    other threads, the copy has them too when it is woken. Python in the copy is not told of a fork: it goes on as this process,
+    and to begin anew, as in a child, would take it a millisecond."""
     assert _library is not None
     left = ctypes.c_int(0)
-    fork = None if has_threads else _fork
+    fork = None if has_threads or _JOINS_ENDED_THREADS else _fork
     arguments = fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
-    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON or has_threads)
+    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), goes_on=True)
     if pid < 0 and has_threads:
         raise ThreadInTheWay(-pid, left.value)
     if pid < 0:
@@ -116,7 +128,8 @@ def stand_by(channel: int, next_channel: int, answer: bytes, place: int, has_thr
 
 
 def has_other_threads() -> bool:
-    """Whether this process has other threads than the caller, Python's or a library's. The kernel tells it also where `/proc` cannot be read."""
+    """Whether this process has other threads than the caller, Python's or a library's. The kernel tells it also where `/proc`
+    cannot be read."""
     assert _library is not None
     return bool(_library.cellblock_has_other_threads())
 
@@ -124,7 +137,7 @@ def has_other_threads() -> bool:
 def thread_id(old: int) -> int:
     """The id that a thread has in a copy that was woken, which had another in the original; 0 for one that is not known."""
     assert _library is not None
-    return _library.cellblock_thread_id(old)
+    return int(_library.cellblock_thread_id(old))
 
 
 def interrupt_threads() -> None:
@@ -134,8 +147,9 @@ def interrupt_threads() -> None:
 
 
 def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:
-    """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
-    second is its own channel. Where this process has other threads, the copy has them too, and Python in it is not told of a fork."""
+    """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and
+    the second is its own channel. Where this process has other threads, the copy has them too, and Python in it is not told of a
+    fork."""
     assert _library is not None
     told = ctypes.c_int(0)
     fork = None if has_threads else _fork
@@ -148,7 +162,8 @@ def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:
 
 
 def take_memory_reserve() -> bool:
-    """Let this process use what is set aside for the interpreter beyond the memory limit. False where there is no native library."""
+    """Let this process use what is set aside for the interpreter beyond the memory limit. False where there is no native
+    library."""
     if _library is None:
         return False
     _library.cellblock_take_memory_reserve()
@@ -182,7 +197,7 @@ def _restart_interrupted_calls(libc: ctypes.CDLL) -> None:
     _library.cellblock_restart_calls((ctypes.c_size_t * len(addresses))(*addresses), len(addresses))
 
 
-def _with_descriptor(fork) -> tuple[int, int]:
+def _with_descriptor(fork: Callable[[Any], int]) -> tuple[int, int]:
     """What a fork returns, and the descriptor that it leaves to each side."""
     own = ctypes.c_int(-1)
     pid = _around_fork(lambda: fork(ctypes.byref(own)))
@@ -191,7 +206,7 @@ def _with_descriptor(fork) -> tuple[int, int]:
     return pid, own.value
 
 
-def _around_fork(fork, goes_on: bool = False) -> int:
+def _around_fork(fork: Callable[[], int], goes_on: bool = False) -> int:
     """Tell Python about a fork, and a copy that it is one, unless it goes on in the place of this process."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()

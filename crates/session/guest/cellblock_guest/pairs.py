@@ -1,10 +1,10 @@
-"""Pairs of sockets that the code has made: an event loop wakes itself through one. The kernel does not tell which two sockets are a pair."""
+"""Pairs of sockets that the code has made: an event loop wakes itself through one. The kernel does not tell which two sockets are
+a pair."""
 
 from __future__ import annotations
 
-import os
-
 import _socket
+import os
 
 from . import BUILTINS as __builtins__
 
@@ -42,7 +42,7 @@ def notice() -> None:
         return near, far
 
     socketpair.__doc__ = _make.__doc__
-    _socket.socketpair = socketpair  # type: ignore[assignment]
+    _socket.socketpair = socketpair
 
 
 def of(inode: int) -> Pair | None:

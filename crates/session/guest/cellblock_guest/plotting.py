@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from io import BytesIO
+from os.path import isfile, join
 
 from . import BUILTINS as __builtins__
 from .libraries import modules
@@ -30,6 +32,28 @@ _CJK_FONTS = (
     "Arial Unicode MS",
     "IPAexGothic",
     "AR PL UMing CN",
+)
+
+# The font that the default environment brings, in a directory of `sys.path`.
+_BROUGHT_FONT = join("zhplot", "fonts", "NotoSansSC-Regular.ttf")
+# Names that programs ask for. Where the machine lacks one, the font that is there stands for it, without a warning.
+_USUAL_NAMES = (
+    "SimHei",
+    "SimSun",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Heiti SC",
+    "Songti SC",
+    "STHeiti",
+    "STSong",
+    "Arial Unicode MS",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "Source Han Sans CN",
 )
 
 _show: Callable[[dict[str, Any]], None] | None = None
@@ -104,13 +128,36 @@ def _display_and_close(number: int, figure: Any) -> None:
         _show(mime)
 
 
+def _add_brought_font(manager: Any) -> str | None:
+    """Add the font of the default environment, if it is there. Its family."""
+    for directory in sys.path:
+        path = join(directory, _BROUGHT_FONT)
+        if isfile(path):
+            manager.fontManager.addfont(path)
+            return str(manager.fontManager.ttflist[-1].name)
+    return None
+
+
+def _name_font(manager: Any, font: str) -> None:
+    """Let a font stand for the usual names that the machine has no font for."""
+    from dataclasses import replace
+
+    fonts = manager.fontManager.ttflist
+    names = {entry.name for entry in fonts}
+    entries = [entry for entry in fonts if entry.name == font]
+    fonts.extend([replace(entry, name=name) for name in _USUAL_NAMES if name not in names for entry in entries])
+
+
 def _add_cjk_font(pyplot: Any) -> None:
     """Use a font with CJK glyphs for what the default font lacks, if the machine has one."""
     try:
         manager = modules["matplotlib.font_manager"]
         names = {font.name for font in manager.fontManager.ttflist}
         font = next((name for name in _CJK_FONTS if name in names), None)
+        if font is None:
+            font = _add_brought_font(manager)
         if font is not None:
+            _name_font(manager, font)
             settings = pyplot.rcParams
             families = [name for name in settings["font.sans-serif"] if name != font]
             settings["font.sans-serif"] = [*families[:1], font, *families[1:]]

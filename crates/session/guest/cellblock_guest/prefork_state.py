@@ -1,8 +1,8 @@
-"""What a frozen copy of the head shares with the head or loses, as it was at the checkpoint; and putting it right in the copy that goes on.
+"""What a frozen copy of the head shares with the head or loses, as it was at the checkpoint; and putting it right in the copy
+that goes on.
 
-The copy has the head's descriptors, but a descriptor leads to something that both have in common: a file's offset, a pipe, a socket, what an
-epoll watches, locks. The cell that failed may have changed all of it.
-"""
+The copy has the head's descriptors, but a descriptor leads to something that both have in common: a file's offset, a pipe, a
+socket, what an epoll watches, locks. The cell that failed may have changed all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import epolls, mappings, native, places
+from . import epolls, mappings, places
 from .descriptors import Descriptor, same_again
 from .libraries import modules
 
@@ -25,7 +25,8 @@ _PIPE = 0o010000
 _SOCKET = 0o140000
 _FIONREAD = 0x541B
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
-# The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from the log.
+# The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from
+# the log.
 _INDEX_HEADERS_BYTES = 96
 
 
@@ -34,9 +35,6 @@ class PreForkState:
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
         self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
-        # CPython seeds `random` anew in a copy that is told of it.
-        random: Any = None if native.GOES_ON else modules.get("random")
-        self._random = None if random is None else random.getstate()
         try:
             self._directory: str | None = os.getcwd()
         except OSError:  # it was removed before
@@ -62,11 +60,10 @@ class PreForkState:
                 os.lseek(descriptor, offset, os.SEEK_SET)
             except OSError:
                 pass
-        if self._random is not None:
-            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
 
     def settle(self) -> list[str]:
-        """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put back."""
+        """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put
+        back."""
         # The collector may find an object whose end closes a descriptor, between looking at the descriptor and replacing it.
         was_collecting = gc.isenabled()
         gc.disable()

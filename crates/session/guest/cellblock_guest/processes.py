@@ -38,8 +38,8 @@ def finish(pid: int) -> None:
 
 
 def forget_pools() -> None:
-    """In a copy: the child processes of the original are not the copy's. A library that keeps a pool of them for its next use starts a new one, if it
-    does not find the old one."""
+    """In a copy: the child processes of the original are not the copy's. A library that keeps a pool of them for its next use
+    starts a new one, if it does not find the old one."""
     for module, variable in _POOLS:
         if module in modules:
             try:

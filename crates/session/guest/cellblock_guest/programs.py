@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 import __future__
-import builtins
 
+import builtins
 from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
 
 from . import BUILTINS as __builtins__

@@ -1,4 +1,5 @@
-"""The recursion limit without the frames of our own that lie below a cell: code recurses as deep as in a Python that a person started."""
+"""The recursion limit without the frames of our own that lie below a cell: code recurses as deep as in a Python that a person
+started."""
 
 from __future__ import annotations
 

@@ -38,7 +38,17 @@ NOT_GIVEN = _NotGiven()
 class Parameter:
     """One argument of a tool."""
 
-    __slots__ = ("annotation", "default", "description", "name", "python_name", "required")
+    __slots__ = (
+        "annotation",
+        "default",
+        "description",
+        "is_positional",
+        "name",
+        "python_name",
+        "required",
+        "takes_python",
+        "takes_rest",
+    )
 
     def __init__(self, name: str, schema: dict[str, Any], required: bool) -> None:
         self.name = name
@@ -47,6 +57,10 @@ class Parameter:
         self.default = schema.get("default", NOT_GIVEN)
         self.annotation = _annotation(schema)
         self.description = _description(schema)
+        # Marks of tools that are written in Python: the parameter takes values that JSON cannot say, or is `*args`.
+        self.takes_python = bool(schema.get("x-python-value"))
+        self.takes_rest = bool(schema.get("x-python-rest"))
+        self.is_positional = bool(schema.get("x-python-position"))
 
 
 def parameters(schema: dict[str, Any]) -> list[Parameter]:

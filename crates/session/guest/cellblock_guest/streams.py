@@ -1,11 +1,9 @@
 """`sys.stdout`, `sys.stderr` and `sys.stdin` of a session.
 
-Both outputs are ordinary text streams over pipes to the host, line buffered. What is there of an incomplete line is held in memory that the
-head shares with its standbys: when the head dies in the middle of a cell, the standby that is woken passes it on. A head without a standby
-passes it on at once. The host
-reads two pipes, which have no common order. So a stream that was not the last one written to first waits until the host has
-taken everything from the other.
-"""
+Both outputs are ordinary text streams over pipes to the host, line buffered. What is there of an incomplete line is held in
+memory that the head shares with its standbys: when the head dies in the middle of a cell, the standby that is woken passes it on.
+A head without a standby passes it on at once. The host reads two pipes, which have no common order. So a stream that was not the
+last one written to first waits until the host has taken everything from the other."""
 
 from __future__ import annotations
 
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
 _FIONREAD = 0x541B
 _EMPTY = bytes(4)
 _SPINS = 20
-# How often the host is looked at before the order is given up: 0.2 s or more. Counted, since on a busy machine each look takes longer.
+# How often the host is looked at before the order is given up: 0.2 s or more. Counted, since on a busy machine each look takes
+# longer.
 _LOOKS = 4000
 _MOST_HELD = 4096  # bytes of an incomplete line, with its length
 _LENGTH = 2
@@ -205,7 +204,8 @@ class _Held:
 
 
 class _Pipe(BufferedIOBase):
-    """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds back an incomplete line, and stays open whatever is closed above it."""
+    """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds back an incomplete line, and stays open whatever is closed above
+    it."""
 
     def __init__(self, fd: int, name: str, order: _Order, held: _Held, log: Callable[[str], None]) -> None:
         self._fd = fd

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = dict[str, Any]
 
-# What the host refuses: frames of more bytes, frames that take more memory once they are parsed, and values nested deeper than 128.
+# What the host refuses: frames of more bytes, frames that take more memory once they are parsed, and values nested deeper than
+# 128.
 MAX_BYTES = 32 << 20
 MAX_MEMORY = 64 << 20
 MAX_DEPTH = 100
@@ -137,7 +138,8 @@ def count(value: Any) -> int:
 
 
 def memory_beside_text(value: Any) -> int:
-    """What the host counts for the memory of a structure, without the length of its JSON text; never less than the host counts."""
+    """What the host counts for the memory of a structure, without the length of its JSON text; never less than the host
+    counts."""
     if isinstance(value, dict):
         return _DICT + sum([_ENTRY + _STRING + memory_beside_text(item) for item in value.values()])
     if isinstance(value, (list, tuple)):

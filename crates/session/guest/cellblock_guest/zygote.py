@@ -26,10 +26,11 @@ _QUIET_SECONDS = 0.01  # seconds without a request
 
 # Names that snippets use all the time. Imported once here, they are free in every session.
 _STANDARD = (
-    "_strptime array ast asyncio base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal difflib "
-    "enum fractions functools glob hashlib heapq html inspect io itertools json locale logging math numbers operator os "
-    "pathlib pickle platform pprint queue random re select shutil signal socket sqlite3 ssl statistics string struct subprocess "
-    "tempfile textwrap threading time traceback types typing unicodedata urllib.parse uuid warnings weakref zipfile zlib zoneinfo"
+    "_strptime array ast asyncio base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime "
+    "decimal difflib enum fractions functools glob hashlib heapq html inspect io itertools json locale logging math numbers "
+    "operator os pathlib pickle platform pprint queue random re select shutil signal socket sqlite3 ssl statistics string "
+    "struct subprocess tempfile textwrap threading time traceback types typing unicodedata urllib.parse uuid warnings weakref "
+    "zipfile zlib zoneinfo"
 ).split()
 _FULL = ["numpy", "pandas", "matplotlib.pyplot"]
 
@@ -53,7 +54,8 @@ def main(control: int, library: int, preload: str, walls: int, shell: str) -> No
     socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
     sessions = _Sessions(socket, walls, prepared)
     while True:
-        # Not both in one: a head goes on where it was made, and must find neither the last request nor a time-out that is being handled.
+        # Not both in one: a head goes on where it was made, and must find neither the last request nor a time-out that is being
+        # handled.
         if not sessions.serve():
             sessions.spawn_ahead()
 
@@ -69,7 +71,8 @@ class _Sessions:
         self._next_is_due = True
 
     def serve(self) -> bool:
-        """Make a session for the next request. False if none came, and the processes of the next session are to be spawned ahead."""
+        """Make a session for the next request. False if none came, and the processes of the next session are to be spawned
+        ahead."""
         asked = _receive(self._socket, _QUIET_SECONDS if self._next_is_due else None)
         if asked is None:
             return False

@@ -321,7 +321,10 @@ impl CellRun {
                 // If the host did not run, the cell has that time left, and may have answered meanwhile.
                 self.clock.forgive(self.pulse.feel(Instant::now()));
                 match self.clock.deadline() == Some(deadline) {
-                    true => Some(self.end(actor, Ending::Timeout).await),
+                    true => {
+                        self.note_place(actor).await;
+                        Some(self.end(actor, Ending::Timeout).await)
+                    }
                     false => None,
                 }
             }
@@ -376,6 +379,7 @@ impl CellRun {
         actor.head.pending_queries.expire();
         self.clock.charge(report.processor, Instant::now());
         if self.clock.is_over() {
+            self.note_place(actor).await;
             return Some(self.end(actor, Ending::Timeout).await);
         }
         None
@@ -448,6 +452,14 @@ impl CellRun {
             .pipes
             .drain(|stream, bytes| texts.push((stream, capture.take(stream, bytes))));
         for (stream, text) in texts {
+            self.emit_text(stream, text);
+        }
+    }
+
+    /// Takes bytes of a stream as output of the cell.
+    pub(crate) fn add_output(&mut self, stream: Stream, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let text = self.capture.take(stream, bytes);
             self.emit_text(stream, text);
         }
     }

@@ -43,6 +43,13 @@ impl Actor {
         let _ = self.init.tell(ToInit::Signal(SIGURG)).await;
     }
 
+    /// Asks the head to write on its standard error where it is. The signal is the one that `interrupts.py` names.
+    pub(crate) async fn ask_for_place(&self) {
+        // SIGRTMIN of libc, and 6.
+        const PLACE_SIGNAL: i32 = 34 + 6;
+        let _ = self.init.tell(ToInit::Signal(PLACE_SIGNAL)).await;
+    }
+
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
     pub(crate) async fn wait_for_death(&mut self) -> Option<Death> {
         const EXIT_GRACE: Duration = Duration::from_millis(200);

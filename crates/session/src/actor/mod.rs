@@ -18,6 +18,7 @@ pub(crate) mod head;
 mod head_process;
 pub(crate) mod outputs;
 mod pause;
+mod place;
 mod questions;
 
 use crate::actor::commands::CommandQueue;

@@ -122,6 +122,8 @@ impl DiskLooker {
     /// Looks at everything, files without a name as well. If what has a name is over the limit `enough`, nothing else is looked at: that
     /// takes time, in which more is written.
     pub(crate) fn look(&self, enough: Option<u64>) -> Look {
+        // Locked before the tracker, which tells only once that a file has vanished: where this lock is free, no look knows of one that it has not noted.
+        let mut hidden = lock(&self.hidden);
         let (mut added, workspace) = {
             let mut tracker = lock(&self.tracker);
             (tracker.added(), Arc::clone(tracker.workspace()))
@@ -152,7 +154,6 @@ impl DiskLooker {
         let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
         holdings.in_flight += at_host.sum::<u64>();
         let written = processes.written();
-        let mut hidden = lock(&self.hidden);
         let nameless = hidden.take(
             &holdings,
             &written,
@@ -235,6 +236,12 @@ impl DiskLooker {
             bytes: added.bytes.saturating_sub(brought),
             ..added
         }
+    }
+
+    /// Whether the last look found no file without a name, and none is under way that may find one.
+    fn knows_of_none_without_name(&self) -> bool {
+        let hidden = self.hidden.try_lock();
+        self.temporary.is_none() && hidden.is_ok_and(|hidden| hidden.is_nothing())
     }
 
     /// What the session had added at the last look; `None` where one is under way.
@@ -329,9 +336,8 @@ impl Disk {
 
     /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
     pub(crate) async fn look_at_end(&self) -> Added {
-        let has_none = lock(&self.looker.hidden).is_nothing() && self.looker.temporary.is_none();
         match self.quickly(Tracker::added) {
-            Some(added) if has_none && !added.vanished => self.looker.without_brought(added),
+            Some(added) if !added.vanished && self.looker.knows_of_none_without_name() => self.looker.without_brought(added),
             _ => {
                 let looker = Arc::clone(&self.looker);
                 let look = spawn_blocking(move || looker.look(None)).await;

@@ -61,6 +61,12 @@ impl Layout {
                 });
             }
         }
+        // The host may look into processes that are closed to the session: init and the standbys. What it opens for a caller would show them.
+        if relative.starts_with("proc") {
+            return refuse(
+                "files of /proc are not read from outside; code of the session can read them",
+            );
+        }
         match access {
             Access::Read => Ok(Place {
                 directory: Some(PathBuf::new()),
@@ -119,6 +125,9 @@ mod tests {
     #[test]
     fn what_is_neither_absolute_nor_writable_is_refused() {
         for path in ["", "a", "./a", "../a", "/tmp/\0"] {
+            assert!(layout(true).find(path, Access::Read).is_err(), "{path:?}");
+        }
+        for path in ["/proc", "/proc/1/mem", "/tmp/../proc/1/maps", "//proc/./1"] {
             assert!(layout(true).find(path, Access::Read).is_err(), "{path:?}");
         }
         assert!(layout(true).find("/usr/x", Access::Write).is_err());

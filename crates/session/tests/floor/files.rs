@@ -213,3 +213,23 @@ fn a_write_to_a_file_that_a_fork_shares_stays_in_its_session() {
     write(&fork, "/tmp/of-fork", b"x").unwrap();
     assert_eq!(names(&session, "/tmp", 1), [""; 0]);
 }
+
+/// For an ordinary user the host may look into init and the standbys, which are closed to the session.
+#[test]
+fn the_memory_of_init_and_of_standbys_is_not_read_by_path() {
+    let session = session();
+    session.good("x = 1");
+    session.good("import os; os.symlink('/proc/1/mem', '/tmp/memory')");
+    let paths = session.paths();
+    for process in 1..9 {
+        for file in ["maps", "mem", "environ", "fd/0"] {
+            let path = format!("/proc/{process}/{file}");
+            assert!(wait(paths.read(&path, 0, 16)).is_err(), "{path}");
+            assert!(wait(paths.stat(&path)).is_err(), "{path}");
+        }
+    }
+    assert!(wait(paths.read("/tmp/memory", 0, 16)).is_err());
+    assert!(wait(paths.list("/proc", 2)).is_err());
+    // Code of the session reads what it may.
+    assert_eq!(session.value("'Name' in open('/proc/self/status').read()"), "True");
+}

@@ -97,3 +97,18 @@ fn a_snapshot_is_a_state_that_many_sessions_begin_with() {
     assert!(matches!(wait(snapshot.open()), Err(Error::Ended { .. })));
     assert_eq!(second.value("x"), "1");
 }
+
+/// Init of the first session hears of the calls of all forks, and passes each on.
+#[test]
+fn a_fork_goes_on_while_its_parent_is_paused() {
+    let session = session();
+    session.good("x = 1");
+    let fork = Python(wait(session.fork()).unwrap());
+    wait(session.pause()).unwrap();
+    let code = "open('mine', 'w').write('a'); import os; os.kill(os.getpid(), 0); x + 1";
+    assert_eq!(fork.value(code), "2");
+    let refused = wait(session.0.run("x")).err().unwrap();
+    assert!(matches!(refused, Error::Paused { .. }), "{refused}");
+    wait(session.resume()).unwrap();
+    assert_eq!(session.value("x"), "1");
+}

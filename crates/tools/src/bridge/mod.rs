@@ -36,6 +36,7 @@ impl ToolRunner {
         on_event: Option<&OnToolEvent>,
     ) -> Result<CellOutcome, ToolError> {
         let session = self.session().await?;
+        self.listen_to_late_output(&session);
         let running = session.start(cell)?;
         let mut driver = CellDriver {
             runner: self,
@@ -51,7 +52,8 @@ impl ToolRunner {
             running: Some(running),
         };
         let ended = driver.drive(&mut running).await;
-        let notes = driver.notes;
+        let mut notes = driver.notes;
+        notes.extend(self.take_late_output());
         let mut result = ended.map_err(ToolError::new)?;
         let attachments = self.responses().expand(&mut result);
         Ok(CellOutcome {

@@ -22,15 +22,13 @@ pub struct ExecutePythonCodeTool;
 
 /// Runs Python code in a live session and returns what it printed, the value of its last expression, figures, and new files.
 ///
-/// State persists: variables, functions, classes and imports of one call are there in the next, so never repeat earlier code. To see
-/// a result, print it or make it the last expression; plots are shown by plt.show(). If the code raises, what ran before the error is
-/// kept: fix the rest and go on. If it times out or crashes, the state is as before the call. The working directory is the workspace:
-/// read input files there and write results there. There is no network beyond what the user opened. numpy, pandas and matplotlib are usually there; if an
-/// import fails, say which package is missing and go on without it, or ask for it with the tool install_packages where that is offered.
-/// Host tools, where there are any, are functions in the code: see help(tools).
+/// State persists: variables, functions and imports of one call are there in the next, so never repeat earlier code. To see a result,
+/// print it or make it the last expression; plt.show() shows plots. After an error, what ran before it is kept; after a time-out or a
+/// crash, the state is as before the call. The working directory is the workspace. Ask for missing packages with install_packages,
+/// where that is offered. Tools of the host are functions in the code: see help(tools).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ExecutePythonCode {
-    /// The code. Any Python: several lines, imports, definitions, top-level await.
+    /// The code; top-level await works.
     python_code_snippet: String,
     /// Seconds after which it is stopped.
     // Without a value the session's own limit is used, which is 30 s unless a person chose another.

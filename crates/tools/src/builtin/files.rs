@@ -20,16 +20,16 @@ const MAX_LISTED_FILES: usize = 500;
 #[derive(Debug)]
 pub struct FileReaderTool;
 
-/// Reads a text file of the workspace. A file larger than max_size_mb is not read; its number of lines and bytes is told instead:
-/// read such a file with Python, piece by piece.
+/// Reads a text file of the workspace. Of a file larger than max_size_mb, its number of lines and bytes is told instead: read such a
+/// file with Python.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FileReader {
-    /// The path, relative to the workspace.
+    /// Relative to the workspace.
     file_path: String,
-    /// The encoding of the file, such as utf-8, gbk or latin-1.
+    /// Such as utf-8, gbk or latin-1.
     #[serde(default = "default_encoding")]
     encoding: String,
-    /// The largest size that is read, in megabytes.
+    /// The most megabytes that are read.
     #[serde(default = "default_size")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     max_size_mb: f64,

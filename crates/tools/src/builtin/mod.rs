@@ -2,9 +2,11 @@
 
 mod edit_file;
 mod execute_python_code;
+mod fetch_page;
 mod files;
 mod final_answer;
 mod observation;
+mod page_text;
 mod session;
 mod shell;
 
@@ -19,6 +21,7 @@ use std::sync::{Arc, PoisonError};
 pub use edit_file::{EditFileTool, SearchFilesTool};
 pub use execute_python_code::ExecutePythonCodeTool;
 pub(crate) use execute_python_code::execute;
+pub use fetch_page::FetchPageTool;
 pub use files::{FileReaderTool, ListFilesTool};
 pub use final_answer::FinalAnswerTool;
 pub use session::{
@@ -33,6 +36,7 @@ pub fn shell_tools() -> Vec<Arc<dyn DynamicTool>> {
         Arc::new(TypedTool(BackgroundProcessTool)),
         Arc::new(TypedTool(EditFileTool)),
         Arc::new(TypedTool(SearchFilesTool)),
+        Arc::new(TypedTool(FetchPageTool)),
     ]
 }
 

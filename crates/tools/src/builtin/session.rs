@@ -19,13 +19,9 @@ const INSTALL_TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug)]
 pub struct ComputeTool;
 
-/// Evaluates one Python expression and returns its value as text. Use it for everything that must be exact to the character: reversing or
-/// counting letters, arithmetic, dates, sorting, hashes. Nothing it does changes the session, whose variables it can read.
-///
-/// Available without import: the usual builtins and the public names of math, re, json, datetime, decimal, fractions, statistics,
-/// itertools, functools, collections, string, random, textwrap, unicodedata, base64 and hashlib. The value of the last call is
-/// last_result, earlier ones are results[n]. Statements and imports are refused: use execute_python_code for them.
-/// Examples: 'NcS9euQa'[::-1] and sum(map(int, str(2**100))).
+/// Evaluates one Python expression and returns its value as text: for what must be exact to the character. It reads the variables of
+/// the session and changes nothing. sqrt, Decimal, date, Counter and their like are there without import. Statements, imports and print
+/// are refused. Earlier values are results[n]. Example: sum(map(int, str(2**100))).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Compute {
     /// One expression.
@@ -112,8 +108,8 @@ impl Tool for CheckpointsTool {
 #[derive(Debug)]
 pub struct UndoTool;
 
-/// Takes back the last calls of execute_python_code that were kept: variables and files of the workspace are as before them. Use it when
-/// code has spoilt the state. What tools did outside of the session is not taken back.
+/// Takes back the last calls of execute_python_code, with their variables and files, when code has spoilt the state. What tools did
+/// outside is not taken back.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Undo {
     /// How many cells to take back.
@@ -196,11 +192,10 @@ pub struct InstallPackagesTool {
     installer: Arc<dyn PackageInstaller>,
 }
 
-/// Installs Python packages for the live session: they can be imported at once, and all variables stay. Use it when an import fails
-/// because a package is missing. Packages come by name from the package index; what is installed already keeps its version.
+/// Installs Python packages from the package index when an import fails: they can be imported at once, and all variables stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct InstallPackages {
-    /// The packages: names, if need be with a range of versions, such as "httpx" or "polars>=1.0".
+    /// Names, with versions if need be: "polars>=1.0".
     #[schemars(length(min = 1, max = 100))]
     packages: Vec<String>,
 }

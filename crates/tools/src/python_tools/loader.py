@@ -57,8 +57,18 @@ def call(name: str, arguments: str, give) -> None:
     """Call a tool and give its result to the host."""
     function = _functions[name]
     hints = typing.get_type_hints(function, include_extras=True)
-    given = {key: _from_json(value, hints.get(key, typing.Any)) for key, value in json.loads(arguments).items()}
-    result = function(**given)
+    given = {key: _from_json(_decode(value), hints.get(key, typing.Any)) for key, value in json.loads(arguments).items()}
+    positional, rest = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = given.pop(parameter.name, [])
+        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.name in given:
+            positional.append(given.pop(parameter.name))
+    if rest:  # what comes before `*args` must be given by position too
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                positional.append(given.pop(parameter.name, parameter.default))
+    result = function(*positional, *rest, **given)
     if inspect.isawaitable(result):
         import asyncio
 
@@ -99,19 +109,28 @@ def _public_functions(module):
 def _definition(function, file: str) -> dict:
     where = f"{file}: {function.__name__}()"
     description, documented = _documentation(function)
-    if not description:
-        raise _Refused(f"{where} has no docstring: say what it does, or begin its name with _ if it is no tool")
+    description = description or function.__name__.replace("_", " ").capitalize() + "."
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:
         raise _Refused(f"{where}: its types cannot be read: {error}") from None
-    properties, required = {}, []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise _Refused(f"{where}: the parameter {parameter.name!r} must be an ordinary one")
-        if parameter.name not in hints:
-            raise _Refused(f"{where}: the parameter {parameter.name!r} has no type")
-        schema = _schema(hints[parameter.name], f"{where}: the parameter {parameter.name!r}")
+    properties, required, takes_more = {}, [], False
+    parameters = inspect.signature(function).parameters.values()
+    has_rest = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    for parameter in parameters:
+        hint = hints.get(parameter.name, typing.Any)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_more = True
+            continue
+        schema = _schema(hint, f"{where}: the parameter {parameter.name!r}")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            schema = {"type": "array", "items": schema, "default": [], "x-python-rest": True}
+            properties[parameter.name] = schema
+            continue
+        if has_rest and parameter.kind is not parameter.KEYWORD_ONLY:
+            schema["x-python-position"] = True
+        if "type" not in schema and "enum" not in schema and "anyOf" not in schema:
+            schema["x-python-value"] = True
         if parameter.name in documented:
             schema = {"description": documented[parameter.name], **schema}
         if parameter.default is parameter.empty:
@@ -132,7 +151,7 @@ def _definition(function, file: str) -> dict:
             "type": "object",
             "properties": properties,
             "required": required,
-            "additionalProperties": False,
+            "additionalProperties": takes_more,
         },
     }
 
@@ -180,8 +199,10 @@ def _schema(hint, where: str) -> dict:
         inner = [argument for argument in arguments if argument is not Ellipsis]
         schema = {"type": "array", "items": _schema(inner[0], where)} if len(set(inner)) == 1 else {"type": "array"}
         return schema if Ellipsis in arguments else {**schema, "minItems": len(inner), "maxItems": len(inner)}
-    if hint is dict:
-        return {"type": "object"}
+    if hint is dict or hint in (bytes, bytearray, complex):
+        return {} if hint is not dict else {"type": "object"}
+    if origin is dict and arguments[0] is not str:
+        return {"description": f"A dict with keys of the type {getattr(arguments[0], '__name__', arguments[0])}."}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(arguments[1], where)}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -227,6 +248,10 @@ def _from_json(value, hint):
         return kind(items) if kind in (tuple, set, frozenset) else items
     if hint is float and isinstance(value, int):
         return float(value)
+    if origin is dict and isinstance(value, dict) and arguments[0] in (int, float):
+        return {arguments[0](key): _from_json(item, arguments[1]) for key, item in value.items()}
+    if hint in (bytes, bytearray) and isinstance(value, str):  # a model writes text
+        return hint(value.encode())
     return value
 
 
@@ -244,7 +269,7 @@ def _fits(value, hint) -> bool:
 def _to_json(result) -> dict:
     if isinstance(result, str):
         return {"kind": "text", "data": result}
-    if isinstance(result, (bytes, bytearray)):
+    if isinstance(result, (bytes, bytearray)) and len(result) > _MAX_VALUE_BYTES:
         return {"kind": "application/octet-stream", "data": base64.b64encode(result).decode()}
     for method, mime in (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg")):
         if callable(getattr(type(result), method, None)):
@@ -257,7 +282,101 @@ def _to_json(result) -> dict:
         buffer = io.BytesIO()
         result.savefig(buffer, format="png")
         return {"kind": "image/png", "data": base64.b64encode(buffer.getvalue()).decode()}
-    return {"kind": "json", "data": json.loads(json.dumps(result, default=_plain))}
+    tagged = _encode(result)
+    plain = _readable(tagged)
+    if plain == tagged:
+        return {"kind": "json", "data": plain}
+    return {"kind": "value", "data": tagged, "text": json.dumps(plain, ensure_ascii=False, default=repr)}
+
+
+# Bytes up to this many are values of Python; more of them are a handle.
+_MAX_VALUE_BYTES = 1_000_000
+_TAG = "__python__"
+_MAX_PLAIN_INTEGER = 2**53
+
+
+def _encode(value):
+    """A value as JSON data, with tags for what JSON cannot say. `cellblock_guest/tagged.py` reads it."""
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if kind is int:
+        return value if abs(value) <= _MAX_PLAIN_INTEGER else {_TAG: "int", "value": hex(value)}
+    if kind is float:
+        return value if value - value == 0.0 else {_TAG: "float", "value": repr(value)}
+    if kind is complex:
+        return {_TAG: "complex", "value": repr(value)}
+    if kind is list:
+        return [_encode(item) for item in value]
+    if kind in (tuple, set, frozenset):
+        items = value if kind is tuple else sorted(value, key=repr)
+        return {_TAG: kind.__name__, "value": [_encode(item) for item in items]}
+    if kind in (bytes, bytearray):
+        return {_TAG: kind.__name__, "value": base64.b64encode(value).decode()}
+    if kind is dict:
+        if _TAG not in value and all(type(key) is str for key in value):
+            return {key: _encode(item) for key, item in value.items()}
+        return {_TAG: "dict", "value": [[_encode(key), _encode(item)] for key, item in value.items()]}
+    module = kind.__module__.partition(".")[0]
+    if kind.__name__ == "ndarray" and module == "numpy" and value.dtype.kind in "biufc":
+        data = base64.b64encode(value.tobytes()).decode()
+        return {_TAG: "ndarray", "dtype": value.dtype.str, "shape": list(value.shape), "value": data}
+    if kind.__name__ == "DataFrame" and module == "pandas":
+        columns = [_encode(name) for name in value.columns.tolist()]
+        content = [_encode(value.iloc[:, at].tolist()) for at in range(len(columns))]
+        dtypes = [str(dtype) for dtype in value.dtypes]
+        return {_TAG: "DataFrame", "columns": columns, "index": _encode(value.index.tolist()), "dtypes": dtypes, "value": content}
+    if isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum):
+        return _encode(next(base(value) for base in (str, int, float) if isinstance(value, base)))
+    if isinstance(value, (list, tuple)):
+        return [_encode(item) for item in value]
+    return _encode(_plain(value))
+
+
+def _decode(value):
+    """The value of an argument with tags. A tag can only make plain data, so hostile code gains nothing by one."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag, content = value.get(_TAG), value.get("value")
+    if tag == "int":
+        return int(str(content), 16)
+    if tag in ("float", "complex"):
+        return (float if tag == "float" else complex)(str(content))
+    if tag in ("bytes", "bytearray"):
+        data = base64.b64decode(str(content))
+        return data if tag == "bytes" else bytearray(data)
+    if tag in ("tuple", "set", "frozenset"):
+        return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](_decode(item) for item in content)
+    if tag == "dict":
+        return {_decode(key): _decode(item) for key, item in content}
+    return {key: _decode(item) for key, item in value.items()}
+
+
+def _readable(value):
+    """Data with tags as a model reads it: tuples and sets as lists, numbers and bytes as text, tables by their rows."""
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag, content = value.get(_TAG), value.get("value")
+    if tag is None:
+        return {key: _readable(item) for key, item in value.items()}
+    if tag == "int":
+        return int(content, 16)
+    if tag in ("tuple", "set", "frozenset"):
+        return [_readable(item) for item in content]
+    if tag == "dict":
+        return {str(_readable(key)): _readable(item) for key, item in content}
+    if tag == "DataFrame":
+        names = [str(_readable(name)) for name in value["columns"]]
+        return [dict(zip(names, map(_readable, row))) for row in zip(*content)]
+    if tag == "ndarray":
+        return f"array of {value['dtype']} with the shape {tuple(value['shape'])}"
+    if tag in ("bytes", "bytearray"):
+        return f"[application/octet-stream, {len(base64.b64decode(content))} bytes]"
+    return content
 
 
 def _plain(value):

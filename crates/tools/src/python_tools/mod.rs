@@ -5,7 +5,9 @@
 
 mod session;
 
-use crate::{CallLimits, Context, DynamicTool, Effects, SessionFuture, ToolDefinition, ToolFuture};
+use crate::{
+    CallLimits, Context, DynamicTool, Effects, SessionFuture, ToolDefinition, ToolFuture, Uses,
+};
 use serde_json::{Map, Value};
 use session::{LoadedFunction, ToolsSession};
 use std::fs;
@@ -170,6 +172,8 @@ fn new_tool(function: LoadedFunction, session: Arc<ToolsSession>) -> Arc<dyn Dyn
     };
     let definition = ToolDefinition {
         effects,
+        // The top of a module is state that lives on between calls.
+        uses: Uses::State,
         time_limit: Some(time_limit + RUNNER_GRACE),
         ..ToolDefinition::new(function.name, function.description, function.parameters)
     };

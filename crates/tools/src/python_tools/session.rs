@@ -15,6 +15,8 @@ use tokio::sync::Mutex;
 const LOADER: &str = include_str!("loader.py");
 /// The function by which code in the session gives a result to the host: a tool of this session.
 const GIVE: &str = "cellblock_give";
+/// The characters of what a tool prints that a trace keeps.
+const MAX_TRACED_CHARS: usize = 10_000;
 /// The time limit of loading. Imports of large libraries are slow.
 const LOAD_TIME_LIMIT: Duration = Duration::from_secs(120);
 
@@ -98,6 +100,10 @@ impl ToolsSession {
         let ran = running.await;
         guard.0 = None;
         let CellWithResult { result, given } = ran?.map_err(ToolError::new)?;
+        if !result.output.is_empty() {
+            let printed: String = result.output.chars().take(MAX_TRACED_CHARS).collect();
+            tracing::info!(tool = name, printed, "tool printed");
+        }
         match (result.status, given) {
             (Status::Success, Some(given)) => output(given),
             (Status::Timeout, _) => Err(ToolError::new(format!(
@@ -187,6 +193,15 @@ fn output(mut given: Map<String, Value>) -> Result<Output, ToolError> {
     match (given.get("kind").and_then(Value::as_str), data) {
         (Some("text"), Value::String(text)) => Ok(Output::text(text)),
         (Some("json"), value) => Ok(Output::json(value)),
+        // Code gets the value with its tags, and a model the text.
+        (Some("value"), value) => {
+            let text = given.get("text").and_then(Value::as_str);
+            let text = text.unwrap_or_default().to_owned();
+            Ok(Output {
+                structured: Some(value),
+                parts: vec![Part::Text(text)],
+            })
+        }
         (Some(mime), Value::String(base64)) => Ok(Output {
             structured: None,
             parts: vec![Part::blob(mime, STANDARD.decode(base64)?)],

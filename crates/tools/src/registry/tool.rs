@@ -100,6 +100,9 @@ pub enum Uses {
     /// The interpreter of the session: calls run one after the other, and code in that session cannot make
     /// them.
     Interpreter,
+    /// State of its own, which a call may change. Calls run concurrently as far as the tool lets them. A trial of a reply does not make
+    /// them, because the chosen reply would make them a second time.
+    State,
 }
 
 /// What a tool changes outside of the session.

@@ -3,11 +3,20 @@
 use super::{ToolRunner, locked};
 use crate::ToolError;
 use crate::bridge::Responses;
+use cellblock_protocol::{Event, Locale};
 use cellblock_session::Session;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::task::JoinHandle;
+
+/// The characters of late output that one observation has.
+const MAX_LATE_CHARS: usize = 4_000;
+
+/// The beginning of the lines about connections in the log of a session. They are no output.
+const NETWORK_LINES: &str = "network: ";
 
 /// A session that is being opened.
 pub type SessionFuture = Pin<Box<dyn Future<Output = Result<Session, ToolError>> + Send>>;
@@ -22,6 +31,8 @@ pub(super) struct LazySession {
     ending_cell: Mutex<Option<JoinHandle<()>>>,
     /// A note about a lost session that the model has not read yet.
     loss_note: Mutex<Option<String>>,
+    /// What threads of earlier cells write, with the session that it belongs to.
+    late_output: Mutex<Option<(String, broadcast::Receiver<Event>)>>,
 }
 
 impl LazySession {
@@ -106,6 +117,46 @@ impl ToolRunner {
     /// The note that an earlier session was lost, once.
     pub(crate) fn take_loss_note(&self) -> Option<String> {
         locked(&self.shared.session.loss_note).take()
+    }
+
+    /// Listens to what threads of the session write after their cell has ended.
+    pub(crate) fn listen_to_late_output(&self, session: &Session) {
+        let mut late = locked(&self.shared.session.late_output);
+        if late.as_ref().is_none_or(|(id, _)| id != session.id()) {
+            *late = Some((session.id().to_owned(), session.logs()));
+        }
+    }
+
+    /// What threads of earlier cells wrote since the last call, as a note for the model.
+    pub(crate) fn take_late_output(&self) -> Option<String> {
+        let mut late = locked(&self.shared.session.late_output);
+        let (_, logs) = late.as_mut()?;
+        let mut text = String::new();
+        loop {
+            match logs.try_recv() {
+                Ok(Event::Log { text: more }) if !more.starts_with(NETWORK_LINES) => {
+                    text.push_str(&more);
+                }
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        let total = text.chars().count();
+        if text.trim().is_empty() {
+            return None;
+        }
+        // The end matters most.
+        let shown: String = text
+            .chars()
+            .skip(total.saturating_sub(MAX_LATE_CHARS))
+            .collect();
+        Some(match self.locale() {
+            Locale::En => format!(
+                "### Output of threads of earlier code:\n{}",
+                shown.trim_end()
+            ),
+            Locale::Zh => format!("### 先前代码的线程的输出：\n{}", shown.trim_end()),
+        })
     }
 
     /// The contents behind the handles that code in the session has.

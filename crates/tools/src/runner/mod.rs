@@ -160,11 +160,11 @@ impl ToolRunner {
         self.moved_to(session, self.shared.approval.clone())
     }
 
-    /// The same for an attempt that may be thrown away: tools that change something outside of the session are
+    /// The same for an attempt that may be thrown away: tools that change something outside of the session, or state of their own, are
     /// refused.
     pub fn for_trial(&self, session: Session) -> ToolRunner {
         let approval = &self.shared.approval;
-        let approval = approval.without_outside_effects(&self.shared.registry);
+        let approval = approval.without_lasting_effects(&self.shared.registry);
         self.moved_to(session, approval)
     }
 
@@ -206,11 +206,11 @@ impl ToolRunner {
         // Before anything that takes time, so that calls run in the order in which they came.
         let turn = match tool.definition.uses {
             Uses::Interpreter => Some(Arc::clone(&self.shared.interpreter).lock_owned().await),
-            Uses::Nothing => None,
+            Uses::Nothing | Uses::State => None,
         };
         let checked = self.check(&tool, call)?;
         // Code is run again; a result from outside of the session is replayed. An answer is what the code computes this time.
-        let is_outside = tool.definition.uses == Uses::Nothing && name != FINAL_ANSWER;
+        let is_outside = tool.definition.uses != Uses::Interpreter && name != FINAL_ANSWER;
         if let Some(replay) = self.shared.replay.as_ref().filter(|_| is_outside) {
             return locked(replay).take(name, &checked.arguments);
         }

@@ -132,7 +132,7 @@ fn with_purpose(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut properties = Map::new();
     properties.insert(
         PURPOSE_FIELD.to_owned(),
-        json!({"type": "string", "description": "Why you call this tool now, in one sentence."}),
+        json!({"type": "string", "description": "Why you call it, in a few words."}),
     );
     if let Some(Value::Object(own)) = map.get("properties") {
         properties.extend(own.clone());

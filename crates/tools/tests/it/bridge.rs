@@ -49,6 +49,31 @@ impl Tool for GiveTool {
     }
 }
 
+#[test]
+fn what_a_thread_prints_after_its_cell_is_told_with_the_next_one() {
+    let registry = Registry::builder().build().unwrap();
+    let runner = ToolRunner::builder(registry)
+        .open_sessions(sessions())
+        .build();
+    let begin = "\
+import threading
+go, done = threading.Event(), threading.Event()
+def late():
+    go.wait()
+    print('late line', flush=True)
+    done.set()
+threading.Thread(target=late).start()";
+    let first = wait(runner.run_cell(Cell::new(begin), None)).unwrap();
+    assert_eq!(first.notes, [""; 0]);
+    let next = "go.set()\n_ = done.wait()\nprint('two')";
+    let second = wait(runner.run_cell(Cell::new(next), None)).unwrap();
+    assert_eq!(second.result.stdout, "two\n");
+    assert_eq!(
+        second.notes,
+        ["### Output of threads of earlier code:\nlate line"]
+    );
+}
+
 /// Never answers.
 struct WaitTool;
 

@@ -39,6 +39,11 @@ const VERBS: &[&str] = &[
     "calculate",
     "call",
     "use the",
+    "use a tool",
+    "list the",
+    "inspect",
+    "explore",
+    "plot",
     "use python",
     "write",
     "check",
@@ -80,6 +85,9 @@ pub(super) fn announces_an_action(text: &str) -> bool {
         .next()
         .unwrap_or(text)
         .rsplit(". ")
+        .next()
+        .unwrap_or(text)
+        .rsplit("! ")
         .next()
         .unwrap_or(text);
     let last = last.trim().trim_start_matches(['*', '-', '#', '>', ' ']);

@@ -3,9 +3,19 @@
 use super::{Spoken, SpokenAction};
 use crate::format::FormatContext;
 use crate::repair::{Fenced, fenced_blocks};
+use cellblock_tools::names::FINAL_ANSWER;
 
 /// Names of languages that mean Python, beside those that the format `markdown` asks for. Gemma marks code as `tool_code`.
-const CODE_WORDS: &[&str] = &["python", "py", "python3", "ipython", "tool_code", "code"];
+const CODE_WORDS: &[&str] = &[
+    "python",
+    "py",
+    "python3",
+    "ipython",
+    "tool_code",
+    "code",
+    "execute",
+    "run",
+];
 
 /// Words that begin a line of Python.
 const KEYWORDS: &[&str] = &[
@@ -65,6 +75,36 @@ pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<Spoken> {
         }
     }
     Some(spoken)
+}
+
+/// A reply that is nothing but Python, without any mark: it imports, prints, or calls a tool or `final_answer`.
+///
+/// An assignment alone is no sign of code: `x = 4` may be the answer.
+pub(super) fn bare_code(text: &str, context: &FormatContext) -> Option<Spoken> {
+    let code = text.trim();
+    if code.contains("```") || !looks_like_python(code) {
+        return None;
+    }
+    let offered = context.registry.offered_to_code();
+    let is_certain = |line: &str| {
+        let line = line.trim();
+        let is_import =
+            line.starts_with("import ") || (line.starts_with("from ") && line.contains(" import "));
+        let called = line.split_once('(').map(|(name, _)| name);
+        let called = called.map(|name| name.strip_prefix("tools.").unwrap_or(name));
+        let is_known = called.is_some_and(|name| {
+            name == "print"
+                || name == FINAL_ANSWER
+                || offered
+                    .iter()
+                    .any(|tool| tool.name.replace('-', "_") == name)
+        });
+        (is_import && !is_prose(line)) || (is_known && line.ends_with(')'))
+    };
+    code.lines().any(is_certain).then(|| Spoken {
+        actions: vec![SpokenAction::Code(code.to_owned())],
+        ..Spoken::default()
+    })
 }
 
 /// The byte at which a text that follows code begins to state the output of that code. `None` where it does not.

@@ -5,6 +5,7 @@
 
 mod announcement;
 mod fences;
+mod markers;
 mod react;
 mod tagged;
 mod tokens;
@@ -48,6 +49,14 @@ pub(super) const DIALECTS: &[Dialect] = &[
         read: tokens::llama,
     },
     Dialect {
+        name: "FunctionGemma",
+        read: markers::function_gemma,
+    },
+    Dialect {
+        name: "marked JSON calls",
+        read: markers::marked_calls,
+    },
+    Dialect {
         name: "function tags",
         read: tagged::function_tags,
     },
@@ -74,6 +83,10 @@ pub(super) const DIALECTS: &[Dialect] = &[
     Dialect {
         name: "list of calls",
         read: tagged::list_of_calls,
+    },
+    Dialect {
+        name: "bare code",
+        read: fences::bare_code,
     },
 ];
 
@@ -149,6 +162,17 @@ const ACTION_TOKENS: &[&str] = &[
     "<function_calls>",
     "<invoke name=",
     "<execution-code>",
+    "<|START_ACTION|>",
+    "<|tools_prefix|>",
+    "<|message|>",
+    "<start_function_call>",
+    "<TOOLCALL>",
+    "<functioncall>",
+    "<function_call>",
+    "<tool_calls>",
+    "<tool_use>",
+    "<tool_code>",
+    "\u{ff5c}DSML\u{ff5c}",
 ];
 
 /// Tokens that end a message. Some endpoints leave them in the text.

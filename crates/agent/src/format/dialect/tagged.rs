@@ -13,10 +13,21 @@ pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Spoke
     let forms = [
         ("<function=", "</function>", "<parameter="),
         ("<invoke name=", "</invoke>", "<parameter name="),
+        (
+            "<\u{ff5c}DSML\u{ff5c}invoke name=",
+            "</\u{ff5c}DSML\u{ff5c}invoke>",
+            "<\u{ff5c}DSML\u{ff5c}parameter name=",
+        ),
     ];
     let (open, close, parameter) = forms.into_iter().find(|(open, ..)| text.contains(open))?;
     let first = text.find(open)?;
-    let wrappers = ["<tool_call>", "<function_calls>"];
+    let wrappers = [
+        "<tool_call>",
+        "<function_calls>",
+        "<minimax:tool_call>",
+        "<seed:tool_call>",
+        "<\u{ff5c}DSML\u{ff5c}function_calls>",
+    ];
     let wrapper = wrappers.iter().filter_map(|tag| text.find(tag)).min();
     let mut spoken = Spoken {
         start: wrapper.unwrap_or(first).min(first),
@@ -56,8 +67,11 @@ fn tag_parameters(
         let Some((key, rest)) = part.split_once('>') else {
             continue;
         };
-        let key = key.trim().trim_matches('"');
-        let value = rest.split("</parameter>").next().unwrap_or(rest);
+        // DeepSeek adds `string="true"` after the name.
+        let key = key.trim().trim_start_matches('"');
+        let key = key.split('"').next().unwrap_or(key);
+        let value = rest.split("</").next().filter(|_| open.contains("DSML"));
+        let value = value.unwrap_or_else(|| rest.split("</parameter>").next().unwrap_or(rest));
         let value = value.strip_prefix('\n').unwrap_or(value);
         let value = value.strip_suffix('\n').unwrap_or(value);
         let is_text = is_text_parameter(context, tool, key);
@@ -130,9 +144,21 @@ fn pairs_call(body: &str, context: &FormatContext) -> Option<SpokenAction> {
     })
 }
 
-/// The tags of the format `xml`, in a run with another format.
+/// Tags around Python code: of the format `xml`, of CodeAct, of Gemini, and those that models make up.
+const CODE_TAGS: &[&str] = &[
+    "execution-code",
+    "execute",
+    "execute_python",
+    "execute_code",
+    "code_act",
+    "tool_code",
+    "python",
+    "run_python",
+];
+
+/// Code between tags, in a run with another format than `xml`.
 pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<Spoken> {
-    let tags = find_tags(text, &["execution-code", "execute", "code_act"]);
+    let tags = find_tags(text, CODE_TAGS);
     let mut spoken = Spoken {
         start: tags.first()?.start,
         ..Spoken::default()
@@ -147,49 +173,113 @@ pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<Spoken> {
     Some(spoken)
 }
 
-/// A call that is the whole text, as JSON: `{"name": …, "arguments": {…}}`, maybe in a fence. Only for tools that there are: an answer may
-/// be JSON too. An object of the format `json` is read too.
+/// Calls as plain JSON: `{"name": …, "arguments": {…}}`, as the whole text, in a fence, or at the beginning of a line after some words.
+/// Only for tools that there are: an answer may be JSON too. Objects of the formats `json` and `next_step` are read too.
 pub(super) fn bare_call(text: &str, context: &FormatContext) -> Option<Spoken> {
-    let trimmed = text.trim();
-    let body = match trimmed.strip_prefix("```") {
-        Some(fenced) => fenced.trim_start_matches("json").trim_start(),
-        None => trimmed,
-    };
-    if !body.starts_with(['{', '[']) {
-        return None;
-    }
-    let values = match first_json(body)? {
-        Value::Array(values) => values,
-        value => vec![value],
-    };
-    let known = |action: &SpokenAction| match action {
-        SpokenAction::Code(_) => true,
-        SpokenAction::Call { name, .. } => {
-            let name = super::tool_name(name, &context.registry);
-            context.registry.get(&name).is_some()
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    let starts = starts.filter(|at| {
+        let line = text[*at..].trim_start_matches([' ', '\t']);
+        let line = line.trim_start_matches("```").trim_start_matches("json");
+        line.starts_with(['{', '[', '\n'])
+    });
+    for start in starts.take(MAX_JSON_STARTS) {
+        let body = text[start..].trim_start();
+        let body = body.strip_prefix("```").unwrap_or(body);
+        let body = body.strip_prefix("json").unwrap_or(body).trim_start();
+        if !body.starts_with(['{', '[']) {
+            continue;
         }
-    };
-    let calls: Option<Vec<SpokenAction>> = values
-        .iter()
-        .map(|value| json_action(value).or_else(|| json_call(value)))
-        .collect();
-    let actions = calls.filter(|calls| !calls.is_empty() && calls.iter().all(known))?;
-    Some(Spoken {
-        actions,
-        start: 0,
-        ..Spoken::default()
-    })
+        let Some(value) = first_json(body) else {
+            continue;
+        };
+        if let Some(spoken) = json_actions(&value, context) {
+            return Some(Spoken { start, ..spoken });
+        }
+    }
+    None
 }
 
-/// An action of the format `json`: `{"action": "execute_code", "code": …}`.
-fn json_action(value: &Value) -> Option<SpokenAction> {
-    let action = value.get("action")?.as_str()?;
+/// The lines of a text at which a JSON call is looked for.
+const MAX_JSON_STARTS: usize = 50;
+
+/// The actions of a JSON value: a call, a list of calls, or an object of the format `json` or `next_step`. `None` where it has none, or
+/// where one of them names a tool that there is not.
+pub(super) fn json_actions(value: &Value, context: &FormatContext) -> Option<Spoken> {
+    let values = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    if values.is_empty() {
+        return None;
+    }
+    let mut spoken = Spoken::default();
+    for value in values {
+        if let Some(answer) = json_answer(value) {
+            spoken.answer = Some(answer);
+            continue;
+        }
+        if is_json_action(value) {
+            spoken.actions.extend(json_code(value));
+            continue;
+        }
+        let call = json_call(value).or_else(|| inline_call(value))?;
+        if let SpokenAction::Call { name, .. } = &call {
+            let name = super::tool_name(name, &context.registry);
+            context.registry.get(&name)?;
+        }
+        spoken.actions.push(call);
+    }
+    Some(spoken)
+}
+
+/// Whether a value is an object of the format `json`.
+fn is_json_action(value: &Value) -> bool {
+    let action = value.get("action").and_then(Value::as_str);
+    let is_known = action.is_some_and(|action| {
+        matches!(
+            action,
+            "execute_code" | "debug_error" | "continue_debugging" | "provide_answer"
+        )
+    });
+    is_known && (value.get("code").is_some() || value.get("final_answer").is_some())
+}
+
+/// The code of an object of the format `json`.
+fn json_code(value: &Value) -> Option<SpokenAction> {
     let code = value.get("code")?.as_str()?;
-    let runs = matches!(
-        action,
-        "execute_code" | "debug_error" | "continue_debugging"
-    );
-    (runs && !code.trim().is_empty()).then(|| SpokenAction::Code(code.to_owned()))
+    (!code.trim().is_empty()).then(|| SpokenAction::Code(code.to_owned()))
+}
+
+/// The answer of an object of the format `json` without code, or of the format `next_step`.
+fn json_answer(value: &Value) -> Option<String> {
+    let answer = if value.get("action").and_then(Value::as_str) == Some("provide_answer") {
+        if json_code(value).is_some() {
+            return None;
+        }
+        value.get("final_answer")?
+    } else {
+        let function = value.get("function")?;
+        let tool = function.get("tool").and_then(Value::as_str)?;
+        function
+            .get("answer")
+            .filter(|_| tool == "report_task_completion")?
+    };
+    match answer {
+        Value::Null => None,
+        Value::String(text) if text.trim().is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// The call of an object of the format `next_step`: `{"function": {"tool": NAME, …arguments}}`.
+fn inline_call(value: &Value) -> Option<SpokenAction> {
+    let mut arguments = value.get("function")?.as_object()?.clone();
+    let name = arguments.shift_remove("tool")?;
+    Some(SpokenAction::Call {
+        name: name.as_str()?.to_owned(),
+        arguments: Value::Object(arguments),
+    })
 }
 
 /// A list of Python calls that is the whole text: `[get_weather(city="Rome")]` (Gemma 3, Llama 4). The text itself is the code, where

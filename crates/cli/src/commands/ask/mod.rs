@@ -10,7 +10,7 @@ use crate::agent_run::{
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::Console;
+use crate::terminal::{Console, Place};
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
 use cellblock::mcp::Connected;
 use clap::Args;
@@ -136,7 +136,7 @@ async fn conduct(
     } else if args.quiet {
         Arc::new(|_| {})
     } else {
-        Display::new(console).observer()
+        Display::new(console, Place::Ask).observer()
     };
     let telemetry = Telemetry::start(&args.agent_run_args.configuration()?)?;
     let run = recorder.id();

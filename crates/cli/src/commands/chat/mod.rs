@@ -9,7 +9,7 @@ use crate::agent_run::{
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, InputHistory, Style};
+use crate::terminal::{Console, InputHistory, Place, Style};
 use cellblock::agent::{Agent, Conversation};
 use cellblock::mcp::Connected;
 use clap::Args;
@@ -156,7 +156,7 @@ impl Chat<'_> {
         if let Some(id) = &run {
             conversation.set_run_id(id);
         }
-        let observer = recorder.observer(Display::new(console).observer());
+        let observer = recorder.observer(Display::new(console, Place::Chat).observer());
         let task = RunTask::Ask(question);
         let asked = run_interruptible(conversation, task, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;

@@ -4,7 +4,7 @@ mod models;
 mod report;
 
 use crate::agent_run::{AgentArgs, ModelArgs};
-use crate::args::PythonArgs;
+use crate::args::{EnvironmentArgs, PythonArgs, ToolboxArgs};
 use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
@@ -15,7 +15,8 @@ use cellblock::eval::{
     AskMode, EvalReport, Evaluation, PlainOptions, Suite, TaskFile, replace_score_table,
     score_table,
 };
-use cellblock::{Host, Preload, SessionOptions};
+use cellblock::tools::DynamicTool;
+use cellblock::{Host, NetworkRule, Preload, SessionOptions};
 use clap::{Args, Subcommand};
 use models::TaskModels;
 use report::EvalProgress;
@@ -63,12 +64,19 @@ pub(crate) struct EvalArgs {
     /// Who answers, for the headers of recordings and the results [default: the model and its address]
     #[arg(long, value_name = "TEXT")]
     source: Option<String>,
+    /// Let the code of every task reach a host, such as example.org; the rules are those of ask
+    #[arg(long, value_name = "RULE")]
+    allow_net: Vec<NetworkRule>,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     agent: AgentArgs,
     #[command(flatten)]
+    toolbox: ToolboxArgs,
+    #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -120,7 +128,8 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     let models = TaskModels::new(&args, &suite, console).await?;
     let shown = EvalProgress::new(console, suite.tasks.len(), args.json.clone());
     let cancel = CancellationToken::new();
-    let evaluation = evaluation(&args, suite, models)?;
+    let (tools, servers) = args.toolbox.gather(&args.python, &config, console).await?;
+    let evaluation = evaluation(&args, suite, models, tools, console).await?;
     let progress = |happened: cellblock::eval::Progress<'_>| shown.show(happened);
     let running = evaluation.run(&progress, &cancel);
     let mut signals = Signals::new()?;
@@ -131,6 +140,7 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
             _ = signals.next() => cancel.cancel(),
         }
     };
+    servers.close().await;
     shown.clear();
     if let Some(file) = &args.json {
         report.write(file).map_err(unusable)?;
@@ -163,11 +173,25 @@ fn suite(args: &EvalArgs) -> anyhow::Result<Suite> {
         .map_err(|problem| Usage::plain(format!("--only: {problem}")))
 }
 
-fn evaluation(args: &EvalArgs, suite: Suite, models: TaskModels) -> anyhow::Result<Evaluation> {
-    let host = args.python.host(Preload::None)?;
+async fn evaluation(
+    args: &EvalArgs,
+    suite: Suite,
+    models: TaskModels,
+    tools: Vec<Arc<dyn DynamicTool>>,
+    console: &Console,
+) -> anyhow::Result<Evaluation> {
+    let environment = &args.environment;
+    let host = environment
+        .host(&args.python, Preload::None, console)
+        .await?;
     let (agent, model) = (args.agent.clone(), args.model.clone());
+    let options = SessionOptions {
+        network: args.allow_net.clone(),
+        ..SessionOptions::default()
+    };
     let agents = move |files: Vec<TaskFile>| {
-        let builder = Agent::builder().executor(sessions(&host, files));
+        let executor = sessions(&host, options.clone(), files);
+        let builder = Agent::builder().executor(executor).tools(tools.clone());
         agent.set_up(builder, &model)
     };
     let models = Arc::new(models);
@@ -187,12 +211,16 @@ fn evaluation(args: &EvalArgs, suite: Suite, models: TaskModels) -> anyhow::Resu
 }
 
 /// Sessions that begin with these files.
-fn sessions(host: &Host, files: Vec<TaskFile>) -> cellblock::agent::LocalExecutor {
+fn sessions(
+    host: &Host,
+    options: SessionOptions,
+    files: Vec<TaskFile>,
+) -> cellblock::agent::LocalExecutor {
     let files = files.into_iter().map(|file| GivenFile {
         path: file.path,
         contents: Arc::new(file.contents),
     });
-    executor(host.clone(), SessionOptions::default(), files.collect())
+    executor(host.clone(), options, files.collect())
 }
 
 #[derive(Debug, Args)]

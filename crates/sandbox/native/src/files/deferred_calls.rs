@@ -3,11 +3,11 @@
 use crate::files::file_argument::FileArgument;
 use crate::init::memory;
 use crate::init::notify::Notification;
-use crate::sys::{Errno, Result};
+use crate::sys::{Errno, Pid, Result};
 use core::mem::MaybeUninit;
 
-/// Most of them at once. Each holds two paths.
-const MAX_CALLS: usize = 32;
+/// Most of them at once: as many as calls that wait for the host. Each holds two paths, in memory that is there when it is first used.
+const MAX_CALLS: usize = 256;
 
 /// The calls, in no order.
 pub struct DeferredCalls {
@@ -25,8 +25,15 @@ pub enum Awaited {
     Host(u64),
     /// The end of the making of a fork.
     Fork,
-    /// A process that reads from the pipe.
-    Reader,
+    /// The next time that init tries: the pipe had no reader, files changed too fast, or there was no room for a question to the host.
+    NextTry,
+}
+
+impl Awaited {
+    /// Whether the call is known by its number elsewhere, where the answer to it will come.
+    fn is_asked_elsewhere(self) -> bool {
+        matches!(self, Awaited::Host(_))
+    }
 }
 
 impl DeferredCalls {
@@ -37,12 +44,16 @@ impl DeferredCalls {
     };
 
     /// One more. An error when no slot is free.
+    ///
+    /// A thread waits in one call at a time. A signal ends the wait and the thread makes the call again; so an earlier call of the same thread is given up.
+    /// With a timer of less than a millisecond, such calls would take all slots while a fork is made.
     pub fn add(
         &mut self,
         awaited: Awaited,
         notification: Notification,
         file_argument: FileArgument,
     ) -> Result<()> {
+        self.give_up_call_of(notification.caller());
         let Some(index) = self.awaited.iter().position(Option::is_none) else {
             return Err(Errno::AGAIN);
         };
@@ -55,6 +66,24 @@ impl DeferredCalls {
         calls[index].write((notification, file_argument));
         self.awaited[index] = Some(awaited);
         Ok(())
+    }
+
+    fn give_up_call_of(&mut self, thread: Pid) {
+        let Some(calls) = &self.calls else {
+            return;
+        };
+        for (slot, call) in self.awaited.iter_mut().zip(calls.iter()) {
+            let Some(awaited) = *slot else { continue };
+            if awaited.is_asked_elsewhere() {
+                continue;
+            }
+            // SAFETY: it was written when the slot was taken.
+            if unsafe { call.assume_init_ref() }.0.caller() == thread {
+                *slot = None;
+                // SAFETY: the slot is free now, so this is the one time that it is read. Its descriptors are closed.
+                drop(unsafe { call.assume_init_read() });
+            }
+        }
     }
 
     /// Puts a call that is made again, after a signal has interrupted it, in the place of the first. Says whether there was one.
@@ -109,15 +138,19 @@ fn empty_slots() -> Result<&'static mut Calls> {
 mod tests {
     use super::*;
 
+    fn add(deferred: &mut DeferredCalls, awaited: Awaited, thread: usize) -> Result<()> {
+        let notification = Notification::default().with_caller(thread as Pid);
+        deferred.add(awaited, notification, FileArgument::unknown())
+    }
+
     #[test]
     fn a_call_comes_back_when_what_it_waited_for_has_come() {
         let mut deferred = DeferredCalls::NONE;
-        for awaited in [Awaited::Host(7), Awaited::Fork, Awaited::Fork] {
-            assert!(
-                deferred
-                    .add(awaited, Notification::default(), FileArgument::unknown())
-                    .is_ok()
-            );
+        for (thread, awaited) in [Awaited::Host(7), Awaited::Fork, Awaited::Fork]
+            .into_iter()
+            .enumerate()
+        {
+            assert!(add(&mut deferred, awaited, thread).is_ok());
         }
         let taken = [7, 8, 7].map(|id| deferred.take(Awaited::Host(id)).is_some());
         assert_eq!(taken, [true, false, false]);
@@ -128,25 +161,26 @@ mod tests {
     #[test]
     fn slots_are_bounded() {
         let mut deferred = DeferredCalls::NONE;
-        while deferred.has_free_slot() {
-            assert!(
-                deferred
-                    .add(
-                        Awaited::Fork,
-                        Notification::default(),
-                        FileArgument::unknown()
-                    )
-                    .is_ok()
-            );
+        for thread in 0..MAX_CALLS {
+            assert!(add(&mut deferred, Awaited::Fork, thread).is_ok());
         }
-        assert!(
-            deferred
-                .add(
-                    Awaited::Fork,
-                    Notification::default(),
-                    FileArgument::unknown()
-                )
-                .is_err()
+        assert!(!deferred.has_free_slot());
+        assert!(add(&mut deferred, Awaited::Fork, MAX_CALLS).is_err());
+    }
+
+    #[test]
+    fn calls_that_a_thread_makes_again_and_again_take_one_slot() {
+        let mut deferred = DeferredCalls::NONE;
+        assert!(add(&mut deferred, Awaited::Host(7), 1).is_ok());
+        for awaited in [Awaited::Fork, Awaited::NextTry].repeat(MAX_CALLS) {
+            assert!(add(&mut deferred, awaited, 1).is_ok());
+        }
+        // What the host was asked about stays until it answers.
+        let found = [Awaited::Host(7), Awaited::Fork, Awaited::NextTry];
+        assert_eq!(
+            found.map(|awaited| deferred.take(awaited).is_some()),
+            [true, false, true]
         );
+        assert!(deferred.take(Awaited::NextTry).is_none());
     }
 }

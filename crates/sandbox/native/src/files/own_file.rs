@@ -59,40 +59,39 @@ impl ChangeHandler {
                     attempt => return Ok(attempt),
                 }
             }
-            Err(Errno::AGAIN)
+            Ok(Attempt::Again)
         });
         let length = match attempt {
             Ok(Attempt::Done(done)) => return Performed::Done(Ok(done)),
-            Ok(Attempt::NobodyReads) => {
-                return match self
-                    .deferred
-                    .add(Awaited::Reader, *notification, file_argument)
-                {
-                    Ok(()) => Performed::Waits,
-                    Err(_) => Performed::Done(Err(Errno::NXIO)),
-                };
+            Ok(Attempt::NobodyReads | Attempt::Again) => {
+                return self.try_later(notification, file_argument);
             }
             Ok(Attempt::Ask(length)) => length,
-            Ok(Attempt::Again) => return Performed::Done(Err(Errno::AGAIN)),
             Err(errno) => return Performed::Done(Err(errno)),
         };
         if let Some(asked) = self.waiting.waits_again(notification) {
-            let call = (*notification, file_argument);
-            return match self.deferred.renew(Awaited::Host(asked), call) {
-                true => Performed::Waits,
-                false => Performed::Done(Err(Errno::AGAIN)),
-            };
+            if self.deferred.has(Awaited::Host(asked)) {
+                let call = (*notification, file_argument);
+                self.deferred.renew(Awaited::Host(asked), call);
+                return Performed::Waits;
+            }
+            // The host was asked when the call was still to go on by itself. Now init does it, and needs another answer.
+            self.waiting.remove(asked);
         }
-        if !(self.deferred.has_free_slot() && self.waiting.has_free_slot()) {
+        if !self.waiting.has_free_slot() {
+            return self.try_later(notification, file_argument);
+        }
+        if !self.deferred.has_free_slot() {
             return Performed::Done(Err(Errno::AGAIN));
         }
         let awaited = match self.sharing {
             Sharing::Begins => Awaited::Fork,
             Sharing::None | Sharing::WithForks => {
-                if let Err(errno) =
-                    self.ask_host(notification, &mut packet[..Message::SIZE + length])
-                {
-                    return Performed::Done(Err(errno));
+                match self.ask_host(notification, &mut packet[..Message::SIZE + length]) {
+                    Ok(()) => {}
+                    // The host has not yet read what it was asked before.
+                    Err(Errno::AGAIN) => return self.try_later(notification, file_argument),
+                    Err(errno) => return Performed::Done(Err(errno)),
                 }
                 let now = sys::monotonic_milliseconds();
                 self.waiting.add(notification, now, Unanswered::Fails);
@@ -102,6 +101,21 @@ impl ChangeHandler {
         match self.deferred.add(awaited, *notification, file_argument) {
             Ok(()) => Performed::Waits,
             Err(_) => Performed::Done(Err(Errno::AGAIN)),
+        }
+    }
+
+    /// Has the call wait until init tries again. Linux has no error for this: where it must wait, it does.
+    fn try_later(
+        &mut self,
+        notification: &Notification,
+        file_argument: FileArgument,
+    ) -> Performed {
+        match self
+            .deferred
+            .add(Awaited::NextTry, *notification, file_argument)
+        {
+            Ok(()) => Performed::Waits,
+            Err(errno) => Performed::Done(Err(errno)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Keeps two processes on one processor while each of them waits for the other in turn.
 //!
-//! WakeRequest a processor that sleeps takes longer than a system call; in a virtual machine, many times longer.
+//! To wake a processor that sleeps takes longer than a system call; in a virtual machine, many times longer.
 
 use crate::sys::{Pid, Result, nr, syscall};
 

@@ -192,6 +192,8 @@ fn run_fork_init(
         memory: watched_memory(request),
         processes: request.processes,
         walls: request.walls,
+        // A fork has users of its own.
+        follows_other_processes: false,
     })
 }
 

@@ -44,7 +44,9 @@ impl Session {
             None => self.handle_file_call(&notification, file_argument),
             // An init that cannot keep up must not hold up the whole family.
             Some(socket) => {
-                if file_argument.pass(&notification, socket).is_err() {
+                if file_argument.pass(&notification, socket).is_err()
+                    && self.postponed.add(listener, notification).is_err()
+                {
                     respond(listener, notification.id(), Err(Errno::AGAIN));
                 }
             }
@@ -156,19 +158,19 @@ impl Session {
         }
     }
 
-    pub(super) fn has_pipes_to_open(&self) -> bool {
+    pub(super) fn has_calls_to_try(&self) -> bool {
         let change_handler = self.init.change_handler.as_ref();
-        change_handler.is_some_and(|change_handler| change_handler.deferred.has(Awaited::Reader))
+        change_handler.is_some_and(|change_handler| change_handler.deferred.has(Awaited::NextTry))
     }
 
-    /// Opens the pipes that have a reader now.
-    pub(super) fn open_pipes(&mut self) {
+    /// Tries the calls again that could not be done before: pipes may have a reader now.
+    pub(super) fn try_calls_again(&mut self) {
         let mut start = 0;
         while let Some((next, (notification, file_argument))) = self
             .init
             .change_handler
             .as_mut()
-            .and_then(|change_handler| change_handler.deferred.take_from(start, Awaited::Reader))
+            .and_then(|change_handler| change_handler.deferred.take_from(start, Awaited::NextTry))
         {
             start = next;
             if is_waiting(self.init.listener, notification.id()) {

@@ -57,9 +57,23 @@ impl Session {
                 let passed = self
                     .with_inner_pid(notification)
                     .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));
-                if passed.is_err() {
-                    notify::answer(self.init.listener, &notification, false);
+                let is_full = passed == Err(Errno::AGAIN);
+                let listener = self.init.listener;
+                if passed.is_err()
+                    && !(is_full && self.postponed.add(listener, notification).is_ok())
+                {
+                    notify::answer(listener, &notification, false);
                 }
+            }
+        }
+    }
+
+    /// Passes notifications on that the init of a fork had no room for.
+    pub(super) fn pass_postponed(&mut self) {
+        let (calls, count) = self.postponed.take_all();
+        for notification in &calls[..count] {
+            if notify::is_waiting(self.init.listener, notification.id()) {
+                self.answer_notification(*notification);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Init as a watchdog: memory where no cgroup counts it, and what the kernel counts for each user.
 
 use super::standbys::Uncounted;
-use super::{Reason, Session};
+use super::{Init, Reason, Session};
 use crate::init::notify::{self, Notification, Protected};
 use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
@@ -9,9 +9,39 @@ use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
-use crate::init::watchdog::{self, Finding, Watched};
-use crate::sys::{Errno, Pid, signals};
+use crate::init::watchdog::{self, Finding, Glance, Watched};
+use crate::sys::{Errno, Pid, monotonic_milliseconds, signals};
+use crate::walls::limits;
 use crate::wire::message::from_init;
+
+/// When the processes of the user are counted again. To look at all of a machine's takes milliseconds, and shall take little of the time.
+fn next_count_after(start: u64, end: u64) -> u64 {
+    const MIN_PAUSE_MS: u64 = 100;
+    const MAX_PAUSE_MS: u64 = 2_000;
+    end + (50 * (end - start)).clamp(MIN_PAUSE_MS, MAX_PAUSE_MS)
+}
+
+/// The limit of processes where the kernel counts those of the session together with others of the user.
+pub(super) struct ProcessLimit {
+    /// The last two limits that were set.
+    former: [u64; 2],
+    /// When the others are counted next, in milliseconds.
+    next_count: u64,
+}
+
+impl ProcessLimit {
+    /// As the head has set it for itself.
+    pub(super) fn of_head(init: &Init) -> ProcessLimit {
+        let set = init
+            .head
+            .and_then(|head| limits::soft_processes(head).ok())
+            .unwrap_or(0);
+        ProcessLimit {
+            former: [set; 2],
+            next_count: 0,
+        }
+    }
+}
 
 impl Session {
     /// Whether there is something to look at every now and then.
@@ -31,6 +61,27 @@ impl Session {
         } else if self.init.memory > 0 {
             self.watch_memory();
         }
+        self.follow_other_processes();
+    }
+
+    /// Where the kernel counts all processes of the user together: changes the session's limit as those of others come and go.
+    fn follow_other_processes(&mut self) {
+        let now = monotonic_milliseconds();
+        if !self.init.follows_other_processes || now < self.process_limit.next_count {
+            return;
+        }
+        let processes = self.init.proc_directory;
+        let most =
+            self.init.processes + limits::tasks_of_others(processes) + limits::MAX_OTHERS_BETWEEN;
+        let former = self.process_limit.former;
+        each_process(self.init.reach, processes, |pid| {
+            // A process that has ended needs no limit.
+            let _ = limits::change_processes(pid, former, most);
+        });
+        self.process_limit = ProcessLimit {
+            former: [most, former[0]],
+            next_count: next_count_after(now, monotonic_milliseconds()),
+        };
     }
 
     fn has_too_many_locks(&self) -> bool {
@@ -43,21 +94,55 @@ impl Session {
         })
     }
 
+    /// How often init must run while there is something to look at, in milliseconds.
+    pub(super) fn watch_period(&self) -> i32 {
+        match self.init.memory {
+            0 => watchdog::PERIOD_MS,
+            limit => self.glanced.pause_ms(limit),
+        }
+    }
+
+    /// Whether the processes must be looked at before the time for it has come.
+    pub(super) fn must_look_early(&mut self, now: u64) -> bool {
+        let limit = self.init.memory;
+        if limit == 0 || self.unclaimed || now < self.next_glance {
+            return false;
+        }
+        let Some(glance) = self.glance() else {
+            return false;
+        };
+        self.glanced = glance;
+        self.next_glance = now + glance.pause_ms(limit) as u64;
+        glance.calls_for_look(self.looked_at, limit)
+    }
+
+    fn glance(&self) -> Option<Glance> {
+        let head = self.init.head?;
+        Some(self.watched(head, &[]).glance())
+    }
+
+    fn watched<'a>(&'a self, head: Pid, standbys: &'a [Pid]) -> Watched<'a, Uncounted<'a>> {
+        Watched {
+            reach: self.init.reach,
+            proc_directory: self.init.proc_directory,
+            walls: self.init.walls,
+            head,
+            preserved: Uncounted(self.standbys_and_forks()),
+            standbys,
+            pipe_bytes: self.objects.pipe_bytes(),
+        }
+    }
+
     fn watch_memory(&mut self) {
         let Some(head) = self.init.head else {
             return;
         };
         let (standbys, count) = self.standbys.frozen_by_age();
-        let watched = Watched {
-            reach: self.init.reach,
-            proc_directory: self.init.proc_directory,
-            walls: self.init.walls,
-            head,
-            preserved: &Uncounted(self.standbys_and_forks()),
-            standbys: &standbys[..count],
-            pipe_bytes: self.objects.pipe_bytes(),
-        };
-        let over = match watched.look(self.init.memory) {
+        let watched = self.watched(head, &standbys[..count]);
+        let seen = watched.glance();
+        let finding = watched.look(self.init.memory);
+        self.looked_at = seen;
+        let over = match finding {
             Finding::Fine => {
                 self.doubts = 0;
                 false

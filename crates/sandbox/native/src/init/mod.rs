@@ -9,6 +9,7 @@ mod head;
 mod limits;
 pub mod memory;
 pub mod notify;
+pub mod postponed;
 mod spawned;
 mod standbys;
 pub mod stopped;
@@ -22,18 +23,21 @@ use crate::forks::family::{ForkFamily, MAX_FORKS};
 use crate::forks::fork::{self, Forks};
 use crate::forks::user_namespace::NextUserNamespace;
 use crate::init::notify::{Listener, Protected};
+use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
+use crate::init::watchdog::Glance;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::wire::message::{Message, from_init, to_init};
+use limits::ProcessLimit;
 use spawned::Spawner;
 use standbys::{OutOfBounds, Preserved, Standbys};
 
-/// How often init looks whether a pipe that shall be opened has a reader, in milliseconds.
-const PIPE_PERIOD_MS: i32 = 10;
+/// How often calls are tried again that could not be done, such as opening a pipe without a reader, in milliseconds.
+const TRY_PERIOD_MS: i32 = 10;
 
 /// How often the standbys of a fork are stopped again, in milliseconds: the init of its parent lets everyone go on when it has swept.
 const KEEP_FROZEN_PERIOD_MS: i32 = 1_000;
@@ -66,6 +70,8 @@ pub struct Init {
     pub processes: u64,
     /// Its walls, as bits of [`walls`](crate::wire::config::walls).
     pub walls: u64,
+    /// Whether the limit of processes changes with those of others, see [`Spawn`](crate::wire::config::Spawn).
+    pub follows_other_processes: bool,
 }
 
 /// Why the head is about to end, when we are the reason.
@@ -84,10 +90,14 @@ pub fn run(init: Init) -> ! {
     };
     let mut session = Session {
         handover: Handover::of(init.forwarded >= 0),
+        process_limit: ProcessLimit::of_head(&init),
         init,
         standbys: Standbys::none(),
         unclaimed: false,
         doubts: 0,
+        looked_at: Glance::default(),
+        glanced: Glance::default(),
+        next_glance: 0,
         forks: Forks::none(),
         family: ForkFamily::none(),
         fork_processes: 0,
@@ -99,6 +109,7 @@ pub fn run(init: Init) -> ! {
         copy_since: None,
         own_sockets: 0,
         spawner: Spawner::NONE,
+        postponed: PostponedCalls::none(),
     };
     session.own_sockets = unix_sockets(session.init.proc_directory);
     // Files that it makes in the place of others have the permissions that those want.
@@ -115,10 +126,12 @@ pub fn run(init: Init) -> ! {
         let watching = session.is_watching();
         let period = if session.standbys.has_one_to_freeze() {
             FREEZE_PERIOD_MS
-        } else if session.has_pipes_to_open() {
-            PIPE_PERIOD_MS
+        } else if !session.postponed.is_empty() {
+            postponed::PERIOD_MS
+        } else if session.has_calls_to_try() {
+            TRY_PERIOD_MS
         } else if watching {
-            watchdog::PERIOD_MS
+            session.watch_period()
         } else if session.keeps_someone_waiting() {
             waiting_calls::CHECK_PERIOD_MS
         } else if session.may_be_swept_from_above() {
@@ -203,14 +216,15 @@ pub fn run(init: Init) -> ! {
             session.reap_all();
         }
         session.end_sharing();
-        session.open_pipes();
+        session.try_calls_again();
+        session.pass_postponed();
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
         }
         session.freeze_standbys(is_quiet);
         // By the clock: a process that keeps us busy with notifications must not keep us from looking.
         let now = sys::monotonic_milliseconds();
-        if watching && now >= next_look {
+        if watching && (now >= next_look || session.must_look_early(now)) {
             session.watch();
             let after = sys::monotonic_milliseconds();
             next_look = after + watchdog::pause_after(after - now);
@@ -225,10 +239,17 @@ struct Session {
     unclaimed: bool,
     /// How often in a row the watchdog was not sure.
     doubts: u32,
+    /// What the processes had when they were last looked at closely.
+    looked_at: Glance,
+    /// What they had at the last glance.
+    glanced: Glance,
+    /// When to glance again, in milliseconds.
+    next_glance: u64,
     /// Sessions that were made from this one.
     forks: Forks,
     /// In the first init of a family: all the others.
     family: ForkFamily,
+    process_limit: ProcessLimit,
     /// What was added to the limit of processes, for those of the forks count as ours too.
     fork_processes: u64,
     /// Where the users of the next fork will be.
@@ -248,6 +269,8 @@ struct Session {
     own_sockets: u64,
     /// The parent of the processes that were spawned beside the head.
     spawner: Spawner,
+    /// In the first init of a family: notifications that wait until the init of a fork has read others.
+    postponed: PostponedCalls,
 }
 
 impl Session {

@@ -233,6 +233,7 @@ fn build_session(
         memory: watched_memory(request),
         processes: request.processes,
         walls: request.walls,
+        follows_other_processes: request.follows_other_processes(),
     })
 }
 

@@ -159,11 +159,21 @@ fn restarting_call(number: u32, slot: usize, back: usize) -> Result<[u8; 18]> {
 
 /// The same for a call that maps memory: refused for lack of memory, it is made again if [`data_limit::make_room`] says so. The stack below its
 /// pointer is left alone, and all registers that arguments are in are as before.
-fn mapping_call(number: u32, slot: usize, back: usize) -> Result<[u8; 92]> {
+///
+/// A mapping is not filled at once (`MAP_POPULATE`): that is a wish which the kernel need not fulfil, and where init counts memory the filter refuses it.
+fn mapping_call(number: u32, slot: usize, back: usize) -> Result<[u8; 99]> {
+    // and r10d, ~MAP_POPULATE
+    const WITHOUT_POPULATE: [u8; 7] = [0x41, 0x81, 0xE2, 0xFF, 0x7F, 0xFF, 0xFF];
+    const NO_OPERATION: [u8; 7] = [0x0F, 0x1F, 0x80, 0, 0, 0, 0];
     let [a, b, c, d] = number.to_le_bytes();
+    let m = match number as usize {
+        nr::MMAP => WITHOUT_POPULATE,
+        _ => NO_OPERATION,
+    };
     let make_room = data_limit::make_room as *const () as usize;
     let f = (make_room as u64).to_le_bytes();
     let mut code = [
+        m[0], m[1], m[2], m[3], m[4], m[5], m[6], // the flags, for `mmap`
         0xB8, a, b, c, d, // mov eax, number
         0x0F, 0x05, // syscall
         0x48, 0x83, 0xF8, 0xF4, // cmp rax, -ENOMEM
@@ -184,12 +194,12 @@ fn mapping_call(number: u32, slot: usize, back: usize) -> Result<[u8; 92]> {
         0x5A, 0x5E, 0x5F, // pop rdx, rsi, rdi
         0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0, // lea rsp, [rsp + 128]
         0x85, 0xC0, // test eax, eax
-        0x75, 0xB0, // jnz to the start
+        0x75, 0xB0, // jnz to the call
         0x48, 0xC7, 0xC0, 0xF4, 0xFF, 0xFF, 0xFF, // mov rax, -ENOMEM
         0xE9, 0, 0, 0, 0, // jmp back
     ];
     let end = slot + code.len();
-    code[88..].copy_from_slice(&distance(end, back)?);
+    code[95..].copy_from_slice(&distance(end, back)?);
     Ok(code)
 }
 
@@ -219,6 +229,8 @@ unsafe fn write_code(address: usize, code: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MINCORE: usize = 27;
 
     /// A function like those of libc: `mov eax, kill; syscall; ret`.
     fn page_with_kill() -> usize {
@@ -258,6 +270,14 @@ mod tests {
             unsafe { core::mem::transmute(page) };
         let private_anonymous = 0x22;
         assert!(map(0, PAGE_BYTES, 3, private_anonymous, -1, 0) > 0);
+        let populated = map(0, PAGE_BYTES, 3, private_anonymous | 0x8000, -1, 0);
+        let mut is_there = 0u8;
+        // SAFETY: the page that was mapped, and memory for the one byte that says whether it is there.
+        unsafe {
+            let words = [populated as usize, PAGE_BYTES, &raw mut is_there as usize];
+            syscall(MINCORE, words).unwrap();
+        }
+        assert_eq!(is_there & 1, 0, "the page was there at once");
         assert_eq!(map(0, 1 << 60, 3, private_anonymous, -1, 0), -12);
     }
 

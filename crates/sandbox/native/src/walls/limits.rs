@@ -2,7 +2,9 @@
 
 use crate::init::sweep;
 use crate::sys::text::{Text, leading_number};
-use crate::sys::{Errno, Fd, Pid, Result, close, each_line_at, effective_ids, nr, syscall};
+use crate::sys::{
+    Errno, Fd, Pid, Result, close, each_line_at, effective_ids, nr, own_pid, syscall,
+};
 use crate::walls::{data_limit, mounts};
 use crate::wire::config::{Spawn, walls};
 
@@ -22,6 +24,11 @@ const REAL_TIME_PRIORITY: usize = 14;
 /// around it as well, and the outermost is the host's own.
 const MAX_LOCKED_BYTES: u64 = 64 << 10;
 const MAX_PENDING_SIGNALS: u64 = 256;
+/// How many more processes and threads the user of a session may have later than when it began, where the kernel counts them with the session's
+/// and init does not follow them.
+const MAX_OTHERS_COMING: u64 = 256;
+/// The same, where init follows them: how many more the user may have until init counts again.
+pub const MAX_OTHERS_BETWEEN: u64 = 32;
 
 /// What the interpreter itself may use beyond the memory limit: a cell that ran into the limit leaves it no memory to go on.
 pub const RESERVE: u64 = 48 << 20;
@@ -48,17 +55,19 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     if spawn.walls & walls::PROCESS_COUNT != 0 {
         // The kernel counts for each user, and in a user namespace only those inside. Without one, everything that the user
         // runs is counted too, and comes and goes.
-        const COMING: u64 = 256;
-        let others = if spawn.walls & walls::NAMESPACES != 0 {
-            0
-        } else {
-            tasks_of_own_user()? + COMING
-        };
+        let has_own_user = spawn.walls & walls::NAMESPACES != 0;
         if spawn.can_fork() {
             // Soft, so that init can raise it for forks; the filter keeps the session from changing it.
             set_soft(PROCESSES, spawn.processes)?;
+        } else if has_own_user {
+            set(PROCESSES, spawn.processes)?;
         } else {
-            set(PROCESSES, spawn.processes + others)?;
+            let most = spawn.processes + tasks_of_own_user()?;
+            if spawn.follows_other_processes() {
+                set_soft(PROCESSES, most + MAX_OTHERS_BETWEEN)?;
+            } else {
+                set(PROCESSES, most + MAX_OTHERS_COMING)?;
+            }
         }
     }
     if spawn.walls & walls::DISK != 0 {
@@ -102,6 +111,30 @@ pub fn set_processes(pid: Pid, wanted: [u64; 2], most: u64) -> Result<()> {
     .map(drop)
 }
 
+/// Changes the soft limit of a process of the session, unless its code has lowered it. `former` are the last two that init has set: a process
+/// that was started meanwhile has that of its parent.
+pub fn change_processes(pid: Pid, former: [u64; 2], most: u64) -> Result<()> {
+    let soft = soft_processes(pid)?;
+    if former.contains(&soft) || soft > most {
+        allow_processes(pid, most)
+    } else {
+        Ok(())
+    }
+}
+
+/// The soft limit of processes of a process.
+pub fn soft_processes(pid: Pid) -> Result<u64> {
+    let mut pair = [0u64; 2];
+    // SAFETY: `struct rlimit64` is two words.
+    unsafe {
+        syscall(
+            nr::PRLIMIT64,
+            [pid as usize, PROCESSES, 0, pair.as_mut_ptr() as usize],
+        )
+    }?;
+    Ok(pair[0])
+}
+
 /// Lets a process of the session have this many processes and threads beside it.
 pub fn allow_processes(pid: Pid, most: u64) -> Result<()> {
     let mut pair = [0u64; 2];
@@ -138,14 +171,31 @@ pub fn allow_open_files() {
 
 /// Processes and threads of the user that this process runs as.
 fn tasks_of_own_user() -> Result<u64> {
-    let (user, _) = effective_ids();
     let processes = mounts::open_proc()?;
-    let mut tasks = 0;
-    sweep::each_entry(processes, |pid| {
-        tasks += tasks_of(processes, pid, user).unwrap_or(0)
-    });
+    let tasks = count_tasks(processes, |_| true);
     close(processes);
     Ok(tasks)
+}
+
+/// For init: processes and threads of its user that are not the session's own.
+pub fn tasks_of_others(processes: Fd) -> u64 {
+    count_tasks(processes, |pid| {
+        pid != own_pid() && !sweep::is_descendant(processes, pid)
+    })
+}
+
+/// Processes and threads of this user, of those processes that `counts` is true for.
+fn count_tasks(processes: Fd, counts: impl Fn(Pid) -> bool) -> u64 {
+    let (user, _) = effective_ids();
+    let mut tasks = 0;
+    sweep::each_entry(processes, |pid| {
+        // Asked last: most processes of a machine are another user's.
+        let found = tasks_of(processes, pid, user).unwrap_or(0);
+        if found > 0 && counts(pid) {
+            tasks += found;
+        }
+    });
+    tasks
 }
 
 /// Signals that wait for a process of the user that this process runs as, and timers of these processes.

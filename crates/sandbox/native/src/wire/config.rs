@@ -121,6 +121,14 @@ impl Spawn {
         self.shares_user != 0 || self.walls & walls::MEMORY != 0 && self.watched_memory > 0
     }
 
+    /// Whether init changes the limit of processes whenever other processes of the same user come and go. The kernel counts them together, and no
+    /// cgroup counts those of the session.
+    pub fn follows_other_processes(&self) -> bool {
+        // Without these, no filter keeps the session from raising a soft limit, or init does not look at regular intervals.
+        const NEEDED: u64 = walls::PROCESS_COUNT | walls::SECCOMP | walls::SIGNALS | walls::MEMORY;
+        self.walls & (NEEDED | walls::NAMESPACES) == NEEDED && self.watched_memory > 0
+    }
+
     /// Whether the session sees the host's files, and only Landlock keeps it from them: then init changes their metadata, or does not.
     pub fn guards_metadata(&self) -> bool {
         const VIEW: u64 = walls::NAMESPACES | walls::FILES;

@@ -75,6 +75,15 @@ impl Stopped {
         // A kernel that does not tell where a thread's id lies in memory cannot be asked for it later, in a handler.
         let id_address = own_id_address()?;
         let robust_list = robust_list()?;
+        // Without other threads `/proc` is not needed, which some walls close.
+        if !has_other_threads() {
+            forget_entries();
+            return Ok(Stopped {
+                count: 0,
+                id_address,
+                robust_list,
+            });
+        }
         // It stays installed: a signal that was sent in vain may still arrive later, and its default is to end the process.
         install_handler()?;
         forget_entries();

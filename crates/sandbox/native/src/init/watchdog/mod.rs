@@ -5,17 +5,22 @@ pub mod calls_under_way;
 pub mod kernel_memory;
 pub mod process_memory;
 pub mod socket_memory;
+pub mod unreadable;
 pub mod user_objects;
 
 use crate::init::notify::Protected;
 use crate::init::sweep::{Reach, each_process};
 use crate::init::watchdog::process_memory::{ProcessMemory, Share, living_thread, most_areas};
+use crate::init::watchdog::unreadable::Unreadable;
 use crate::init::watchdog::user_objects::DescriptorCensus;
 use crate::sys::{Fd, Pid};
 use crate::wire::config::walls;
 
 /// How often it looks, in milliseconds.
 pub const PERIOD_MS: i32 = 100;
+
+/// How often it glances while a session uses more than half of its memory, in milliseconds.
+pub const DENSE_PERIOD_MS: i32 = 20;
 
 /// How many processes beside the head are compared with it. More count in full.
 const MAX_COMPARED: usize = 128;
@@ -32,6 +37,34 @@ pub fn max_doubts(bytes: u64) -> u32 {
     const MIN_DOUBTS: u32 = 3;
     const MAX_EXTRA_DOUBTS: u32 = 50;
     (bytes >> 28).min(u64::from(MAX_EXTRA_DOUBTS)) as u32 + MIN_DOUBTS
+}
+
+/// What can be seen of the memory of all processes without a lock of any of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// The pages of all processes; those that two have count twice.
+    pub sum: u64,
+    /// The pages of the process that has most, without those that it shares on purpose.
+    pub largest: u64,
+}
+
+impl Glance {
+    /// Whether a close look must follow at once. `before` is what was seen at the last close look.
+    ///
+    /// A close look can be made to take long, and the next comes after five times as long. Meanwhile a session must not grow by much.
+    pub fn calls_for_look(&self, before: Glance, limit: u64) -> bool {
+        let has_grown = self.sum > limit && self.sum - before.sum.min(self.sum) > limit / 8;
+        self.largest > limit || has_grown
+    }
+
+    /// When to glance again, in milliseconds.
+    pub fn pause_ms(&self, limit: u64) -> i32 {
+        if self.sum > limit / 2 {
+            DENSE_PERIOD_MS
+        } else {
+            PERIOD_MS
+        }
+    }
 }
 
 /// What a look at the memory showed.
@@ -59,7 +92,7 @@ pub struct Watched<'a, P> {
     /// The live interpreter.
     pub head: Pid,
     /// Processes that do not count like others: init, the standbys, and those of forks.
-    pub preserved: &'a P,
+    pub preserved: P,
     /// The standbys, the oldest first.
     pub standbys: &'a [Pid],
     /// Bytes that the session's pipes can hold.
@@ -74,12 +107,34 @@ struct HeldMemory {
     shared_by_head: u64,
 }
 
+impl HeldMemory {
+    /// Whether there is more in doubt than an honest session has for a moment: copies of the head, and as much again as it may use.
+    fn is_beyond_doubt(&self, limit: u64) -> bool {
+        self.doubtful > limit + unreadable::MAX_COPIES as u64 * self.shared_by_head
+    }
+}
+
 impl<P: Protected> Watched<'_, P> {
+    /// Looks at what everyone may see. Takes no lock that code could hold.
+    pub fn glance(&self) -> Glance {
+        let mut seen = Glance::default();
+        self.each_counted(|pid| {
+            let memory = self.of(pid);
+            seen.sum += memory.own_in_full() + memory.shared;
+            seen.largest = seen.largest.max(memory.own_in_full());
+        });
+        seen
+    }
+
     /// Whether the session holds more than `limit` bytes.
     ///
     /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
     /// exact, slower shares read.
     pub fn look(&self, limit: u64) -> Finding {
+        // One process alone is over. There is nothing to compare, and it cannot keep us waiting for its lock.
+        if self.glance().largest > limit {
+            return Finding::Over;
+        }
         let named = kernel_memory::named(self.walls, self.reach, self.proc_directory);
         let in_kernel = self.in_kernel(limit);
         let most_areas = most_areas(self.proc_directory);
@@ -108,6 +163,7 @@ impl<P: Protected> Watched<'_, P> {
     fn measure(&self, named: u64, mut in_kernel: u64, limit: u64) -> HeldMemory {
         let most_areas = most_areas(self.proc_directory);
         let (mut own, mut shared, mut doubtful) = (0, 0, 0);
+        let mut unreadable = Unreadable::default();
         if !self.has_own_network() {
             in_kernel += self.open_sockets() * socket_memory::BUFFER_BYTES;
         }
@@ -139,11 +195,7 @@ impl<P: Protected> Watched<'_, P> {
                     compared += 1;
                 }
                 (Some(share), None) => own += share.own,
-                // A process that made itself unreadable counts in full.
-                (None, _) => {
-                    let memory = self.of(pid);
-                    doubtful += memory.resident + memory.swapped;
-                }
+                (None, _) => unreadable.add(self.of(pid)),
             }
         });
         // After the others: one that was just forked from the head has pages in common with it, and the head must show them too.
@@ -155,11 +207,15 @@ impl<P: Protected> Watched<'_, P> {
                 shared += head.shared;
                 shared_by_head = head.with_others;
             }
+            // The head counts in full, so what everyone may see is exact.
             None => {
                 let memory = self.of(self.head);
-                doubtful += memory.resident + memory.swapped;
+                own += memory.own_in_full();
+                shared += memory.shared;
             }
         }
+        own += unreadable.certain(shared_by_head);
+        doubtful += unreadable.doubtful(shared_by_head);
         for share in &beside_head[..compared] {
             // The rest may be the head's pages, which are counted already: a standby that is not hidden yet has nothing else.
             let certain = share.own_beside(&head.unwrap_or_default());
@@ -181,7 +237,7 @@ impl<P: Protected> Watched<'_, P> {
             doubtful,
             shared_by_head,
         } = held;
-        if certain > limit {
+        if certain > limit || held.is_beyond_doubt(limit) {
             return Finding::Over;
         }
         // No process of the session may look into a standby. But what it has in common with the head is not more than what the head has in
@@ -247,5 +303,42 @@ impl<P: Protected> Watched<'_, P> {
                 visit(pid);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 800;
+
+    #[test]
+    fn a_session_that_grows_beyond_its_limit_is_looked_at_before_its_time() {
+        let seen = |sum, largest| Glance { sum, largest };
+        let before = seen(850, 300);
+        let calls = |glance: Glance| glance.calls_for_look(before, LIMIT);
+        assert_eq!(
+            [
+                calls(seen(850, 300)),
+                calls(seen(940, 300)),
+                calls(seen(960, 300)),
+                calls(seen(850, 801)),
+                calls(seen(700, 300))
+            ],
+            [false, false, true, true, false]
+        );
+        // A session that had little before and has not come to its limit.
+        assert!(!seen(800, 800).calls_for_look(Glance::default(), LIMIT));
+    }
+
+    #[test]
+    fn more_than_copies_of_the_head_and_the_limit_again_is_not_in_doubt() {
+        let held = |doubtful| HeldMemory {
+            certain: 0,
+            doubtful,
+            shared_by_head: 100,
+        };
+        let verdicts = [1000, 1001].map(|doubtful| held(doubtful).is_beyond_doubt(LIMIT));
+        assert_eq!(verdicts, [false, true]);
     }
 }

@@ -22,6 +22,8 @@ pub struct ProcessMemory {
     pub resident: u64,
     /// Those of no file.
     pub anonymous: u64,
+    /// Those of memory that processes share, and of files in memory.
+    pub shared: u64,
     /// Pages that were written to disk.
     pub swapped: u64,
     /// Pages of a size that must be set aside for them.
@@ -29,9 +31,9 @@ pub struct ProcessMemory {
     /// The tables that say where pages are.
     pub page_tables: u64,
     /// Everything that is mapped, whether it is there or not.
-    mapped: u64,
+    pub(super) mapped: u64,
     /// How many descriptors its table has room for.
-    descriptors: u64,
+    pub(super) descriptors: u64,
 }
 
 impl ProcessMemory {
@@ -66,6 +68,7 @@ impl ProcessMemory {
                 b"VmSize" => found.mapped = kilobytes,
                 b"VmRSS" => found.resident = kilobytes,
                 b"RssAnon" => found.anonymous = kilobytes,
+                b"RssShmem" => found.shared = kilobytes,
                 b"VmSwap" => found.swapped = kilobytes,
                 b"HugetlbPages" => found.huge = kilobytes,
                 b"VmPTE" => found.page_tables = kilobytes,
@@ -74,6 +77,11 @@ impl ProcessMemory {
             }
         }
         found
+    }
+
+    /// Its heap and the like, with every page counted once: a page of this kind is in one process only once. Reading this takes no lock of the process.
+    pub fn own_in_full(self) -> u64 {
+        self.anonymous + self.swapped
     }
 
     /// What the kernel holds for it, without its pages and without what `areas` of memory take.
@@ -225,11 +233,12 @@ mod tests {
 
     #[test]
     fn a_process_holds_what_its_status_says_and_what_the_kernel_has_for_it() {
-        let status = b"Name:\tpython\nFDSize:\t128\nVmSize:\t  16384 kB\nVmRSS:\t 10232 kB\nRssAnon:\t 4464 kB\nVmPTE:\t  68 kB\nVmSwap:\t  12 kB\nHugetlbPages:\t 2048 kB\nThreads:\t1\n";
+        let status = b"Name:\tpython\nFDSize:\t128\nVmSize:\t  16384 kB\nVmRSS:\t 10232 kB\nRssAnon:\t 4464 kB\nRssShmem:\t 8 kB\nVmPTE:\t  68 kB\nVmSwap:\t  12 kB\nHugetlbPages:\t 2048 kB\nThreads:\t1\n";
         let found = ProcessMemory::read(status);
         let expected = ProcessMemory {
             resident: 10232 << 10,
             anonymous: 4464 << 10,
+            shared: 8 << 10,
             swapped: 12 << 10,
             huge: 2048 << 10,
             page_tables: 68 << 10,

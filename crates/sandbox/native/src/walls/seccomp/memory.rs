@@ -78,7 +78,27 @@ impl Program {
         self.add(JUMP_EQUAL, FUTEX_HASH, 0, 1);
         self.answer(INVALID);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
+        self.populated_mappings();
         self.locks_of_open_files();
+    }
+
+    /// Calls that fill a mapping at once. They hold the lock of the process's memory until they are done, and init, which needs this lock to look into the
+    /// process, waits while gigabytes are taken. Programs that are refused touch the pages one by one.
+    fn populated_mappings(&mut self) {
+        const MAP_POPULATE: u32 = 0x8000;
+        const POPULATE_READ: u32 = 22;
+        const POPULATE_WRITE: u32 = 23;
+        self.add(JUMP_EQUAL, nr::MMAP as u32, 0, 4);
+        self.add(LOAD, argument(3), 0, 0);
+        self.add(JUMP_ANY_BIT, MAP_POPULATE, 0, 1);
+        self.answer(NOT_SUPPORTED);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+        self.add(JUMP_EQUAL, nr::MADVISE as u32, 0, 5);
+        self.add(LOAD, argument(2), 0, 0);
+        self.add(JUMP_EQUAL, POPULATE_READ, 1, 0);
+        self.add(JUMP_EQUAL, POPULATE_WRITE, 0, 1);
+        self.answer(INVALID);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
     /// `/proc/locks` shows no process for these locks, so init cannot count them.

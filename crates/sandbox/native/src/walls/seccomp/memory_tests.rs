@@ -41,6 +41,31 @@ fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
 }
 
 #[test]
+fn a_mapping_is_not_filled_at_once_where_init_counts() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
+    let mapped = |flags| both(nr::MMAP, [0, 4096, 3, flags, 0, 0]);
+    let [private_anonymous, and_populated] = [0x22, 0x8022];
+    assert_eq!(
+        [mapped(private_anonymous), mapped(and_populated)],
+        [[Allowed; 2], [Refused(95), Allowed]]
+    );
+    let advised = |advice| both(nr::MADVISE, [0, 4096, advice, 0, 0, 0]);
+    let [huge_pages, populate_read, populate_write] = [14, 22, 23];
+    assert_eq!(
+        [
+            advised(huge_pages),
+            advised(populate_read),
+            advised(populate_write)
+        ],
+        [
+            [Allowed; 2],
+            [Refused(22), Allowed],
+            [Refused(22), Allowed]
+        ]
+    );
+}
+
+#[test]
 fn memory_that_no_cgroup_counts_is_not_given_out() {
     let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
     assert_eq!(both(nr::IO_SETUP, [0; 6]), [Refused(38); 2]);

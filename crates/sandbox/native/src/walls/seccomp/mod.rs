@@ -209,8 +209,10 @@ impl Program {
             Forks::NotifyInit => {
                 self.when(nr::SETNS, NOTIFY_INIT);
                 self.being_traced();
-                self.process_limit();
             }
+        }
+        if rules.signals == Signals::NotifyInit || rules.forks == Forks::NotifyInit {
+            self.process_limit();
         }
         if rules.signals == Signals::NotifyInit {
             self.signals_by_descriptor();
@@ -415,8 +417,8 @@ impl Program {
         }
     }
 
-    /// The limit of processes is a soft one, because init raises it for processes of forks. So init sets it in the place of the session's
-    /// code, which may lower it.
+    /// The limit of processes is a soft one, because init changes it: for processes of forks, and where the kernel counts other processes of
+    /// the user as well. So init sets it in the place of the session's code, which may lower it.
     fn process_limit(&mut self) {
         const PROCESSES: u32 = 6;
         self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, NOTIFY_INIT);

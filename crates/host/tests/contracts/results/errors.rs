@@ -1,0 +1,119 @@
+//! What a failure says, and its hint.
+
+use crate::support::session;
+use cellblock_protocol::Status;
+
+/// What a failed cell says, and the hint that goes with it.
+fn hint(code: &str) -> (String, Option<String>) {
+    let result = session().run(code);
+    assert_eq!(result.status, Status::Failure);
+    let error = result.error.unwrap();
+    (error.value, error.hint)
+}
+
+#[test]
+fn a_refused_connection_says_that_there_is_no_network_and_what_would_help() {
+    let (value, _) =
+        hint("import socket\nsocket.create_connection(('93.184.216.34', 80), timeout=5)");
+    let why = "; this session has no network: hand the data in as a file in the workspace, or fetch it through a tool";
+    assert!(value.ends_with(why), "{value}");
+}
+
+#[test]
+fn a_name_that_cannot_be_resolved_says_that_there_is_no_network() {
+    let (value, _) =
+        hint("import urllib.request\nurllib.request.urlopen('http://example.com', timeout=5)");
+    assert!(value.contains("this session has no network"), "{value}");
+}
+
+#[test]
+fn a_file_of_the_host_is_not_there_and_the_hint_says_where_files_are() {
+    let (value, hint) = hint("open('/home/someone/data.csv')");
+    assert_eq!(
+        value,
+        "[Errno 2] No such file or directory: '/home/someone/data.csv'"
+    );
+    assert_eq!(
+        hint.unwrap(),
+        "Files of the host are not visible in this session; put the file into the workspace, which is /workspace."
+    );
+}
+
+#[test]
+fn writing_outside_the_workspace_is_refused_and_explained() {
+    let (_, hint) = hint("open('/usr/lib/x', 'w')");
+    assert_eq!(
+        hint.unwrap(),
+        "Only /workspace and /tmp are writable in this session; /usr/lib/x is outside. Use a path relative to the workspace."
+    );
+}
+
+#[test]
+fn a_package_that_is_missing_and_an_install_name_install_packages() {
+    let (_, missing) = hint("import no_such_package");
+    assert_eq!(
+        missing.unwrap(),
+        "The package 'no_such_package' is not part of this session. Packages cannot be installed from a cell; ask for them with install_packages."
+    );
+    for code in [
+        "!pip install x",
+        "%pip install x",
+        "import subprocess\nsubprocess.run(['pip', 'install', 'x'])",
+        "import os\nos.system('uv add x')",
+    ] {
+        let (value, _) = hint(code);
+        assert!(value.contains("install_packages"), "{code}: {value}");
+    }
+}
+
+#[test]
+fn a_misspelt_name_gets_a_proposal() {
+    assert_eq!(
+        hint("temperature = 1\ntemprature").1.unwrap(),
+        "Did you mean 'temperature'?"
+    );
+}
+
+#[test]
+fn an_error_without_a_wall_behind_it_has_no_hint() {
+    assert_eq!(hint("[][0]"), ("list index out of range".into(), None));
+}
+
+#[test]
+fn a_huge_message_is_cut_and_the_last_line_stays() {
+    let error = session()
+        .run("raise ValueError('x' * 10**7)")
+        .error
+        .unwrap();
+    assert!(error.traceback.len() < 100_000, "{}", error.traceback.len());
+    assert!(
+        error
+            .traceback
+            .lines()
+            .last()
+            .unwrap()
+            .starts_with("ValueError: xxx")
+    );
+}
+
+#[test]
+fn warnings_go_to_stderr_with_the_line_that_caused_them() {
+    let result = session().good("import warnings\nwarnings.warn('careful')");
+    assert_eq!(
+        result.stderr,
+        "<cell 1>:2: UserWarning: careful\n  warnings.warn('careful')\n"
+    );
+}
+
+#[test]
+fn what_notebooks_allow_beyond_python_is_explained() {
+    let session = session();
+    session.good("%matplotlib inline\nx = 1");
+    assert_eq!(session.value("    x + 1"), "2");
+    let error = session.run("!ls -l").error.unwrap();
+    assert!(
+        error.value.contains("subprocess.run('ls -l', shell=True"),
+        "{}",
+        error.value
+    );
+}

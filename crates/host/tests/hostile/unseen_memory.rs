@@ -1,0 +1,100 @@
+//! Memory of processes that are easily overlooked: where there is no cgroup, init must find each of them in `/proc` and read what it holds.
+
+use super::kernel_memory::is_bounded;
+
+/// Each process takes 70 MiB, keeps them for four seconds, and then says that it still lives. What is left of them is counted.
+const COMMON: &str = r"
+import threading
+r, w = os.pipe()
+os.set_blocking(r, False)
+def keep():
+    kept.clear()
+    kept.append(bytearray(b'x') * (70 << 20))
+    time.sleep(4)
+    os.write(w, b'x')
+    time.sleep(60)
+def count():
+    time.sleep(8)
+    try:
+        alive = len(os.read(r, 100))
+    except BlockingIOError:
+        alive = 0
+    hold(alive * (70 << 20), 0)
+";
+
+fn are_counted(attack: &str) {
+    is_bounded(&format!("{COMMON}{attack}"));
+}
+
+#[test]
+fn processes_whose_first_thread_has_ended() {
+    are_counted(
+        r"
+for _ in range(8):
+    if os.fork() == 0:
+        threading.Thread(target=keep).start()
+        libc.syscall(60, 0)
+count()
+",
+    );
+}
+
+#[test]
+fn processes_that_a_second_thread_started() {
+    are_counted(
+        r"
+def start():
+    for _ in range(8):
+        if os.fork() == 0:
+            keep()
+    time.sleep(60)
+threading.Thread(target=start, daemon=True).start()
+count()
+",
+    );
+}
+
+#[test]
+fn processes_at_the_end_of_a_long_line_of_descent() {
+    are_counted(
+        r"
+if os.fork() == 0:
+    for depth in range(26):
+        if os.fork() > 0:
+            if depth > 17:
+                keep()
+            time.sleep(60)
+    keep()
+count()
+",
+    );
+}
+
+/// A call that fills a mapping holds the lock of the process's memory, and a thread that wants to change the mapping waits for it. Init, which comes
+/// third, must not wait while the memory of the machine is taken.
+#[test]
+fn memory_that_one_call_fills_while_others_wait_for_the_lock() {
+    is_bounded(
+        r"
+import resource, threading
+TAKEN = 1 << 30
+size = 4 << 30
+child = os.fork()
+if child == 0:
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.getrlimit(resource.RLIMIT_DATA)[1],) * 2)
+    area = libc.mmap(None, size, 3, 0x4022, -1, 0)
+    part = size // 4
+    for start in range(area, area + size, part):
+        threading.Thread(target=libc.madvise, args=(start, part, 23)).start()
+    until = time.monotonic() + 8
+    while time.monotonic() < until:
+        libc.munmap(libc.mmap(None, 4096, 3, 0x22, -1, 0), 4096)
+    os._exit(0)
+taken = 0
+while taken < TAKEN and os.waitpid(child, os.WNOHANG) == (0, 0):
+    with open(f'/proc/{child}/statm') as sizes:
+        taken = int(sizes.read().split()[1]) * 4096
+hold(taken if taken >= TAKEN else 0, 0)
+",
+    );
+}

@@ -1,0 +1,158 @@
+//! Threads are carried by checkpoints: after a crash, a time-out or an undo they run on from where they were.
+
+use crate::support::{session, wait};
+use crate::working_threads::{POOL_AND_COUNTER, assert_all_work};
+use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
+use std::time::Duration;
+
+/// The main thread, four workers and the counter.
+const THREADS: usize = 6;
+const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
+
+#[test]
+fn a_pool_of_threads_and_a_thread_that_runs_survive_each_kind_of_end() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    let endings = [
+        (Cell::new(SEGFAULT), Status::Crashed),
+        (Cell::new("os._exit(3)"), Status::Crashed),
+        (
+            Cell::new("while True: pass").timeout(Duration::from_millis(300)),
+            Status::Timeout,
+        ),
+    ];
+    for (cell, status) in endings {
+        let result = session.run(cell);
+        assert_eq!(result.status, status);
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(result.state.checkpoint, CheckpointState::armed());
+        assert_all_work(&session, THREADS);
+    }
+}
+
+#[test]
+fn threads_are_as_they_were_after_an_undo() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.good("stop.set(); counter.join(); counter.is_alive()");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_all_work(&session, THREADS);
+}
+
+#[test]
+fn a_restored_thread_can_be_joined_and_a_pool_shut_down() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.run(SEGFAULT);
+    let ended = "stop.set(); counter.join(5); pool.shutdown(); counter.is_alive(), threading.active_count()";
+    assert_eq!(session.value(ended), "(False, 1)");
+}
+
+#[test]
+fn a_lock_that_a_thread_held_is_held_by_it_after_a_crash_and_can_be_released() {
+    let session = session();
+    session.good(
+        "import threading
+lock, held, release = threading.RLock(), threading.Event(), threading.Event()
+def hold():
+    with lock:
+        held.set()
+        release.wait()
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()",
+    );
+    session.run(SEGFAULT);
+    assert_eq!(
+        session.value("lock.acquire(blocking=False), release.set(), lock.acquire(timeout=5)"),
+        "(False, None, True)"
+    );
+}
+
+#[test]
+fn thread_local_variables_and_names_are_kept() {
+    let session = session();
+    session.good(
+        "import ctypes, queue, threading
+questions, answers, local = queue.Queue(), queue.Queue(), threading.local()
+def serve():
+    ctypes.CDLL(None).prctl(15, b'a name', 0, 0, 0)
+    local.text = 'kept'
+    while questions.get():
+        answers.put((local.text, threading.current_thread().name, open(f'/proc/self/task/{threading.get_native_id()}/comm').read()))
+threading.Thread(target=serve, name='server', daemon=True).start()
+questions.put(1); answers.get()",
+    );
+    session.run(SEGFAULT);
+    assert_eq!(
+        session.value("questions.put(1); answers.get(timeout=5)"),
+        r"('kept', 'server', 'a name\n')"
+    );
+}
+
+#[test]
+fn many_crashes_in_a_row_lose_no_thread() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    for _ in 0..30 {
+        assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
+    }
+    assert_all_work(&session, THREADS);
+}
+
+/// Workers of numexpr and background threads of jemalloc block every signal. libc leaves out the signals that it uses itself.
+#[test]
+fn a_thread_that_has_libc_block_every_signal_is_carried() {
+    let session = session();
+    session.good(
+        "import os, queue, signal, threading
+questions, answers = queue.Queue(), queue.Queue()
+def answer():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    while True:
+        answers.put(questions.get() + 1)
+threading.Thread(target=answer, daemon=True).start()
+questions.put(1); answers.get(timeout=5)",
+    );
+    for _ in 0..3 {
+        let crashed = session.run(SEGFAULT);
+        assert_eq!(crashed.state.checkpoint.status, CheckpointStatus::Armed);
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_eq!(
+            session.value("questions.put(1); answers.get(timeout=5)"),
+            "2"
+        );
+    }
+}
+
+/// libc makes every thread change its user by the signal that threads are stopped with.
+#[test]
+fn a_change_of_user_in_all_threads_works_beside_checkpoints() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.good("import os; os.setuid(os.getuid()); os.setgid(os.getgid())");
+    assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
+    session.good("os.setuid(os.getuid()); os.setgid(os.getgid())");
+    assert_all_work(&session, THREADS);
+}
+
+#[test]
+fn a_thread_that_blocks_every_signal_is_named_and_the_session_is_behind() {
+    let session = session();
+    session.good(
+        "import ctypes, signal, threading, time
+def deaf():
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
+    ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)
+    time.sleep(60)
+threading.Thread(target=deaf, daemon=True).start()
+time.sleep(0.1)",
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    let checkpoint = session.good("x = 1").state.checkpoint;
+    assert_eq!(checkpoint.status, CheckpointStatus::Behind);
+    assert_eq!(
+        checkpoint.reason.as_deref(),
+        Some("a thread cannot be copied (deaf): it blocks all signals")
+    );
+}
