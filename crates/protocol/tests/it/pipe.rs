@@ -341,7 +341,7 @@ fn an_unknown_operation_is_answered_with_those_there_are() {
         (error.code, error.message.as_str()),
         (
             "unknown_op",
-            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, complete, inspect_at, is_complete, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, spawn, proc_input, proc_close, proc_signal, proc_resize, procs, proc_attach, stat, list_dir, make_dir, move, remove, read, write, copy_in, copy_out, ask, template, say, cancel, approve, events, comm, pause, resume, freeze, discard, tools, close, tool_result, input"
+            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, complete, inspect_at, is_complete, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, spawn, proc_input, proc_close, proc_signal, proc_resize, procs, proc_attach, stat, list_dir, make_dir, move, remove, read, write, copy_in, copy_out, watch, unwatch, ask, template, say, cancel, approve, events, comm, pause, resume, freeze, discard, tools, close, tool_result, input"
         )
     );
     let error = parse_line(br#"{"id":1}"#).unwrap_err();

@@ -180,7 +180,9 @@ impl Row {
     pub(crate) fn unit(self) -> Unit {
         match self {
             Row::IdleSession | Row::AgentMemory => Unit::Megabytes,
-            Row::Flood | Row::ProxyThroughput | Row::PackageFileIn | Row::PackageFileOut => Unit::MegabytesPerSecond,
+            Row::Flood | Row::ProxyThroughput | Row::PackageFileIn | Row::PackageFileOut => {
+                Unit::MegabytesPerSecond
+            }
             _ => Unit::Milliseconds,
         }
     }
