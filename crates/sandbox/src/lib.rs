@@ -22,7 +22,7 @@ pub use launch::{
 };
 pub use processes::{
     Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry, ProcStat, ProcStatus,
-    SessionProcesses, SharedMapping, Size, TerminalSize, UnnamedFiles, Written,
+    SessionProcesses, SharedMapping, Size, TerminalSize, UnlinkedFiles, Written,
     descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
     resize_terminal,
 };

@@ -202,7 +202,7 @@ impl AppState {
         let restore = Restore::default().journal(self.data("journals").as_path());
         let restored = restore.run(self.host(), &journal).await?;
         let report = &restored.report;
-        let last_cell = journal.story().cells.iter().map(|cell| cell.number).max();
+        let last_cell = journal.summary().cells.iter().map(|cell| cell.number).max();
         let told = report_json(report);
         let id = restored
             .session

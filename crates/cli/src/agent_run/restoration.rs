@@ -3,7 +3,7 @@
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
 use cellblock::agent::{CompletedCell, StoredRun};
-use cellblock::journal::{Fate, Journal, Journals, Restore};
+use cellblock::journal::{CellFate, Journal, Journals, Restore};
 use cellblock::tools::RecordedCall;
 use cellblock::{Event, Host, Session, tools};
 use serde_json::Value;
@@ -65,7 +65,7 @@ impl RunRestoration {
         let unfinished = report.left_out.iter();
         let is_open = |cell: u64| !missing.iter().any(|past| past.number == cell);
         for left_out in unfinished
-            .filter(|left_out| left_out.fate == Fate::Unfinished && is_open(left_out.cell))
+            .filter(|left_out| left_out.fate == CellFate::Unfinished && is_open(left_out.cell))
         {
             let cell = left_out.cell;
             dim(&format!("cell {cell} had not finished; it runs again"));
@@ -90,8 +90,8 @@ impl RunRestoration {
 impl RunRestoration {
     /// The cells that the journal does not know the end of.
     fn missing(&self) -> Vec<&CompletedCell> {
-        let story = self.journal.story();
-        let ended = story.cells.iter().filter(|cell| cell.ended.is_some());
+        let summary = self.journal.summary();
+        let ended = summary.cells.iter().filter(|cell| cell.ended.is_some());
         let last = ended.map(|cell| cell.number).max().unwrap_or(0);
         let cells = self.cells.iter();
         cells.filter(|past| past.number > last).collect()

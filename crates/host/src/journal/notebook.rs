@@ -2,23 +2,23 @@
 
 use super::run_record::RunRecord;
 use cellblock_protocol::{CellResult, MimeBundle, import_statement};
-use cellblock_session::journal::{CellStory, Journal};
+use cellblock_session::journal::{CellSummary, Journal};
 use serde_json::{Map, Value, json};
 
 /// A notebook in the form nbformat 4.5.
 pub fn notebook(journal: &Journal) -> Value {
-    let story = journal.story();
+    let summary = journal.summary();
     let mut cells: Vec<Value> = beginning(journal).into_iter().collect();
-    cells.extend(story.kept().map(of_cell));
+    cells.extend(summary.kept().map(of_cell));
     whole(journal, &cells)
 }
 
 /// The same for a run of the agent: with the question, what the model thought before each cell, and the answer.
 pub fn notebook_of_run(journal: &Journal, run: &RunRecord) -> Value {
-    let story = journal.story();
+    let summary = journal.summary();
     let mut cells = vec![words("question", &run.question)];
     cells.extend(beginning(journal));
-    for cell in story.kept() {
+    for cell in summary.kept() {
         let thought = run.thoughts.get(&cell.number);
         let thought = thought.filter(|thought| !thought.trim().is_empty());
         cells.extend(thought.map(|thought| words(&format!("thought-{}", cell.number), thought)));
@@ -68,7 +68,7 @@ fn beginning(journal: &Journal) -> Option<Value> {
     })
 }
 
-fn of_cell(cell: &CellStory) -> Value {
+fn of_cell(cell: &CellSummary) -> Value {
     let result = cell.ended.as_ref().map(|ended| &ended.result);
     let calls = cell.ended.as_ref().map_or(&[][..], |ended| &ended.calls);
     let mut metadata = Map::new();

@@ -3,7 +3,7 @@
 use crate::{Error, Host, Session};
 use cellblock_protocol::{Event, Journaling, SessionOptions};
 use cellblock_session::journal::{
-    Answers, CellStory, Difference, Fate, Journal, Step, compare, copy_directory,
+    Answers, CellFate, CellSummary, Difference, Journal, Step, compare, copy_directory,
 };
 use cellblock_session::{Error as SessionError, KeptWorkspaces};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub struct LeftOutCell {
     /// The number of the cell.
     pub cell: u64,
     /// The reason: the cell's effects are not part of the recorded state.
-    pub fate: Fate,
+    pub fate: CellFate,
 }
 
 impl Restore {
@@ -80,11 +80,11 @@ impl Restore {
         &self,
         host: &Host,
         journal: &Journal,
-        mut on_cell: impl FnMut(&CellStory),
+        mut on_cell: impl FnMut(&CellSummary),
     ) -> Result<Restored, Error> {
         let options = self.options(host, journal).await?;
         let session = host.open(options.clone()).await?;
-        let story = journal.story();
+        let summary = journal.summary();
         let mut report = Report {
             incomplete: journal.incomplete.clone(),
             ..Report::default()
@@ -98,7 +98,10 @@ impl Restore {
                 report.note(None, "Python", recorded, &version);
             }
         }
-        let left_out = story.cells.iter().filter(|cell| cell.fate != Fate::Kept);
+        let left_out = summary
+            .cells
+            .iter()
+            .filter(|cell| cell.fate != CellFate::Kept);
         report.left_out = left_out
             .map(|cell| LeftOutCell {
                 cell: cell.number,
@@ -106,12 +109,12 @@ impl Restore {
             })
             .collect();
         for LeftOutCell { cell, fate } in report.left_out.clone() {
-            if fate == Fate::Interrupted {
+            if fate == CellFate::Interrupted {
                 let what = "it was interrupted; what it had done by then is not there";
                 report.note(Some(cell), what, "", "");
             }
         }
-        for step in story.steps() {
+        for step in summary.steps() {
             match step {
                 Step::Cell(cell) => {
                     on_cell(cell);
@@ -187,7 +190,7 @@ impl Report {
 }
 
 /// Runs one cell again and compares.
-async fn replay(session: &Session, cell: &CellStory, report: &mut Report) -> Result<(), Error> {
+async fn replay(session: &Session, cell: &CellSummary, report: &mut Report) -> Result<(), Error> {
     let Some(recorded) = &cell.ended else {
         return Ok(());
     };

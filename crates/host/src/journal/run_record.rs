@@ -20,7 +20,7 @@ impl RunRecord {
     /// What the cells gave that stands in the answer: the answer itself, or the numbers in it.
     pub(super) fn basis(&self, journal: &Journal) -> Vec<String> {
         let mut given = String::new();
-        for cell in journal.story().kept() {
+        for cell in journal.summary().kept() {
             let Some(ended) = &cell.ended else {
                 continue;
             };

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Seed, Status, ToolSpec, import_statement};
 use cellblock_session::journal::{
-    CallOutcome, CellStory, InputAnswer, Journal, RecordedCall, RecordedInput, Step,
+    CallOutcome, CellSummary, InputAnswer, Journal, RecordedCall, RecordedInput, Step,
 };
 use serde_json::Value;
 
@@ -39,9 +39,11 @@ pub fn script_of_run(journal: &Journal, run: &RunRecord) -> String {
 }
 
 fn script_ending(journal: &Journal, from: &str, ending: &str) -> String {
-    let story = journal.story();
-    let has_tools = story.steps().any(|step| matches!(step, Step::Tools(_)));
-    let has_files = story.steps().any(|step| matches!(step, Step::PutFile(..)));
+    let summary = journal.summary();
+    let has_tools = summary.steps().any(|step| matches!(step, Step::Tools(_)));
+    let has_files = summary
+        .steps()
+        .any(|step| matches!(step, Step::PutFile(..)));
     let mut text = heading(journal, from);
     if has_files {
         text.push_str("import base64\n");
@@ -76,7 +78,7 @@ fn script_ending(journal: &Journal, from: &str, ending: &str) -> String {
     if let Some(setup) = &options.setup {
         text.push_str(&format!("\nsession.cell(0, {})\n", of_source(setup)));
     }
-    for step in story.steps() {
+    for step in summary.steps() {
         text.push_str(&match step {
             Step::Cell(cell) => of_cell(cell),
             Step::Seed(variables) => seed(variables),
@@ -199,7 +201,7 @@ fn python_name(name: &str) -> String {
     text
 }
 
-fn of_cell(cell: &CellStory) -> String {
+fn of_cell(cell: &CellSummary) -> String {
     let mut extras = String::new();
     if let Some(ended) = &cell.ended {
         if ended.result.status == Status::Failure {

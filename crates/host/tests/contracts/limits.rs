@@ -1,7 +1,9 @@
 //! L: what a session may use, and how it is told when it wanted more.
 
 use crate::support::{Python, builder, eventually, is_root, open, session, wait};
-use cellblock_protocol::{Cell, CellResult, Cut, Isolation, Limits, Rung, Status, Stream, Truncated};
+use cellblock_protocol::{
+    Cell, CellResult, Cut, Isolation, Limits, Rung, Status, Stream, Truncated,
+};
 use std::time::Duration;
 
 fn limited(limits: Limits) -> Python {

@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, lookup, restore, restore_as, run_with_tool};
 use crate::support::{builder, wait};
-use cellblock_host::journal::{Fate, LeftOutCell, Restore, Restored};
+use cellblock_host::journal::{CellFate, LeftOutCell, Restore, Restored};
 use cellblock_protocol::{Cell, Event};
 use serde_json::json;
 
@@ -45,11 +45,11 @@ fn variables_functions_files_and_numbers_of_cells_are_back() {
         [
             LeftOutCell {
                 cell: 2,
-                fate: Fate::NeverHappened
+                fate: CellFate::NeverHappened
             },
             LeftOutCell {
                 cell: 4,
-                fate: Fate::Undone
+                fate: CellFate::Undone
             }
         ]
     );
@@ -151,7 +151,7 @@ fn a_cell_that_was_interrupted_is_left_out_and_named() {
     let restored = restore(&scene.close(session));
     let interrupted = LeftOutCell {
         cell: 1,
-        fate: Fate::Interrupted,
+        fate: CellFate::Interrupted,
     };
     assert_eq!(restored.report.left_out, [interrupted]);
     assert_eq!(

@@ -7,8 +7,8 @@ use cellblock_protocol::Event;
 
 /// What the last cell left on a terminal: its output, and its value on a line of its own.
 fn last_output(journal: &cellblock_host::journal::Journal) -> String {
-    let story = journal.story();
-    let last = story.kept().last().unwrap().ended.clone().unwrap().result;
+    let summary = journal.summary();
+    let last = summary.kept().last().unwrap().ended.clone().unwrap().result;
     let line_break =
         if !last.stdout.is_empty() && !last.stdout.ends_with('\n') && last.value.is_some() {
             "\n"
@@ -64,7 +64,7 @@ fn the_script_prints_the_same_last_output() {
         assert_eq!(status, 0, "{cells:?}: {stderr}");
         let expected = last_output(&journal);
         let shown = journal
-            .story()
+            .summary()
             .kept()
             .last()
             .unwrap()

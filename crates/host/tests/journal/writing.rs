@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use crate::support::{builder, eventually, is_root, open, wait};
-use cellblock_host::journal::{Fate, Journal, Life, Record};
+use cellblock_host::journal::{CellFate, Journal, Life, Record};
 use cellblock_protocol::Cell;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -19,9 +19,9 @@ fn kinds(journal: &Journal) -> Vec<String> {
         .collect()
 }
 
-fn fates(journal: &Journal) -> Vec<(u64, Fate)> {
-    let story = journal.story();
-    story
+fn fates(journal: &Journal) -> Vec<(u64, CellFate)> {
+    let summary = journal.summary();
+    summary
         .cells
         .iter()
         .map(|cell| (cell.number, cell.fate))
@@ -47,7 +47,10 @@ fn everything_that_happens_is_a_line() {
             "closed"
         ]
     );
-    assert_eq!(fates(&journal), [(1, Fate::Kept), (2, Fate::Undone)]);
+    assert_eq!(
+        fates(&journal),
+        [(1, CellFate::Kept), (2, CellFate::Undone)]
+    );
     assert_eq!(journal.life, Life::Ended("it was closed".to_owned()));
 }
 
@@ -62,14 +65,17 @@ fn a_cell_is_there_while_it_runs_and_the_session_is_alive() {
     eventually("the cell is in the journal", || fates(&read()).len() == 2);
     let journal = read();
     assert_eq!(journal.life, Life::Alive);
-    assert_eq!(fates(&journal), [(1, Fate::Kept), (2, Fate::Unfinished)]);
+    assert_eq!(
+        fates(&journal),
+        [(1, CellFate::Kept), (2, CellFate::Unfinished)]
+    );
     let file = scene.journals().find("last").unwrap();
     assert!(file.remove().unwrap_err().to_string().contains("is alive"));
     session.interrupt();
     running.result();
     assert_eq!(
         fates(&scene.close(session)),
-        [(1, Fate::Kept), (2, Fate::Interrupted)]
+        [(1, CellFate::Kept), (2, CellFate::Interrupted)]
     );
     file.remove().unwrap();
     assert_eq!(scene.journals().list().unwrap(), []);
@@ -84,15 +90,15 @@ fn crashes_and_time_outs_are_told_and_left_no_state() {
     session.run(Cell::new("while True: pass").timeout(Duration::from_millis(300)));
     session.run(Cell::new("x = 2; 1/0").atomic(true));
     session.run("y = 2; 1/0");
-    let never = Fate::NeverHappened;
+    let never = CellFate::NeverHappened;
     assert_eq!(
         fates(&scene.close(session)),
         [
-            (1, Fate::Kept),
+            (1, CellFate::Kept),
             (2, never),
             (3, never),
             (4, never),
-            (5, Fate::Kept)
+            (5, CellFate::Kept)
         ]
     );
 }
@@ -143,8 +149,8 @@ fn a_host_can_keep_one_of_each_session() {
 fn long_output_is_cut_and_that_is_told() {
     let scene = Scene::new();
     let journal = scene.cells(&["print('ü' * 400_000)"]);
-    let story = journal.story();
-    let ended = story.cells[0].ended.as_ref().unwrap();
+    let summary = journal.summary();
+    let ended = summary.cells[0].ended.as_ref().unwrap();
     assert_eq!(ended.result.stdout.len(), 256 << 10);
     let cut = ended.result.truncated.as_ref().unwrap().stdout.unwrap();
     assert_eq!((cut.kept, cut.left_out), (262_144, 800_001 - 262_144));

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 const SETUP: &str = "import os, time, ctypes
 words = []
-open('story', 'w').close()
+open('summary', 'w').close()
 def tell(word):
     words.append(word)
-    with open('story', 'a') as file: file.write(f'{word} ')";
-const LOOK: &str = "words, open('story').read()";
+    with open('summary', 'a') as file: file.write(f'{word} ')";
+const LOOK: &str = "words, open('summary').read()";
 /// An empty workspace goes with its session.
 const CLEAR: &str = "for name in os.listdir(): os.remove(name)";
 /// Enough for each cell on a machine that has no time for it.
@@ -249,7 +249,7 @@ impl Storm {
 
     /// Forgets the words: they are printed with each look.
     async fn begin_again(&mut self) {
-        let forget = "words.clear(); open('story', 'w').close()";
+        let forget = "words.clear(); open('summary', 'w').close()";
         let result = self.session.run(forget).await.unwrap();
         assert_eq!(
             result.status,
@@ -262,13 +262,13 @@ impl Storm {
 
     fn expect_words(&self, result: &CellResult, place: &str) {
         let words = self.words();
-        let story: String = words.iter().map(|word| format!("{word} ")).collect();
+        let summary: String = words.iter().map(|word| format!("{word} ")).collect();
         let value = result.value.as_ref().map(|value| value.repr.as_str());
         assert_eq!(
             (result.status, value),
             (
                 Status::Success,
-                Some(format!("({words:?}, '{story}')").as_str())
+                Some(format!("({words:?}, '{summary}')").as_str())
             ),
             "{} {place}: {}",
             self.context,

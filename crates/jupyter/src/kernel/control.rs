@@ -1,6 +1,6 @@
 //! The control channel: requests that are done at once, also while a cell runs.
 
-use super::output::Outlet;
+use super::output::MessageSender;
 use super::sessions::CurrentSession;
 use super::{KernelAbout, KernelEnd, answers};
 use crate::message::Message;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 pub(super) struct ControlLoop {
-    pub(super) outlet: Outlet,
+    pub(super) outlet: MessageSender,
     pub(super) about: KernelAbout,
     pub(super) current: CurrentSession,
     pub(super) ended: Arc<watch::Sender<Option<KernelEnd>>>,

@@ -58,7 +58,7 @@ impl Kernel {
         let (control, control_requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let (ended, end) = watch::channel(None);
         let current = CurrentSession::default();
-        let outlet = output::Outlet::new(MessageFactory::new(), outgoing);
+        let outlet = output::MessageSender::new(MessageFactory::new(), outgoing);
         let ended = Arc::new(ended);
         let shell_loop = shell::ShellLoop::new(
             shell::Requests {

@@ -39,7 +39,7 @@ pub fn outgoing_queues() -> (
 
 /// Makes messages and sends them.
 #[derive(Clone, Debug)]
-pub(super) struct Outlet {
+pub(super) struct MessageSender {
     factory: MessageFactory,
     queues: OutgoingQueues,
 }
@@ -63,7 +63,7 @@ impl ExecutionState {
     }
 }
 
-impl Outlet {
+impl MessageSender {
     pub(super) fn new(factory: MessageFactory, queues: OutgoingQueues) -> Self {
         Self { factory, queues }
     }

@@ -2,7 +2,7 @@
 
 use super::execution::Counts;
 use super::history::History;
-use super::output::{ExecutionState, Outlet};
+use super::output::{ExecutionState, MessageSender};
 use super::sessions::Sessions;
 use super::{KernelAbout, KernelEnd, answers};
 use crate::message::{Message, now};
@@ -31,7 +31,7 @@ pub(super) struct Requests {
 pub(super) struct ShellLoop {
     pub(super) requests: Requests,
     pub(super) sessions: Sessions,
-    pub(super) outlet: Outlet,
+    pub(super) outlet: MessageSender,
     pub(super) counts: Counts,
     pub(super) history: History,
     pub(super) comms: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ impl ShellLoop {
     pub(super) fn new(
         requests: Requests,
         sessions: Sessions,
-        outlet: Outlet,
+        outlet: MessageSender,
         about: KernelAbout,
         ended: Arc<watch::Sender<Option<KernelEnd>>>,
     ) -> Self {

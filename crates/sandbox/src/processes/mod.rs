@@ -6,7 +6,7 @@ mod pause;
 mod proc_entry;
 mod session_processes;
 mod terminal;
-mod unnamed_files;
+mod unlinked_files;
 
 pub use cgroup::{Cgroup, Cgroups, MemoryAllowance};
 pub use host_process::{end_with_parent, ignore_file_size_signal};
@@ -14,4 +14,4 @@ pub use pause::Paused;
 pub use proc_entry::{Mappings, OpenFile, ProcEntry, ProcStat, ProcStatus, SharedMapping};
 pub use session_processes::SessionProcesses;
 pub use terminal::{TerminalSize, open_terminal, resize_terminal};
-pub use unnamed_files::{Size, UnnamedFiles, Written, descriptors_waiting_in};
+pub use unlinked_files::{Size, UnlinkedFiles, Written, descriptors_waiting_in};

@@ -268,8 +268,8 @@ async fn logs(
 ) -> Result<Json<Value>, E2bError> {
     let sandbox = state.own_sandbox(&caller, &id)?;
     let journal = state.journal(&caller, &sandbox.live.id).await?;
-    let story = journal.story();
-    let entries = story.cells.iter().map(|cell| {
+    let summary = journal.summary();
+    let entries = summary.cells.iter().map(|cell| {
         json!({
             "timestamp": rfc3339(super::time::from_unix(cell.begun_at)),
             "level": "info",

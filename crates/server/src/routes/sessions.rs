@@ -396,8 +396,8 @@ async fn journal(
     let journal = state.journal(&caller, &id).await?;
     let displays = DisplayFiles::new(state.displays_directory(&id));
     let made = tokio::task::spawn_blocking(move || {
-        let story = journal.story();
-        let cells = story.cells.into_iter().map(|cell| {
+        let summary = journal.summary();
+        let cells = summary.cells.into_iter().map(|cell| {
             let result = cell.ended.map(|ended| crate::live::result_json(ended.result, &id, &displays));
             json!({
                 "cell": cell.number, "code": cell.cell.code, "begun_at": cell.begun_at, "fate": cell.fate,
@@ -515,8 +515,8 @@ async fn usage(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let journal = state.journal(&caller, &id).await?;
-    let story = journal.story();
-    let ended = story.cells.iter().filter_map(|cell| cell.ended.as_ref());
+    let summary = journal.summary();
+    let ended = summary.cells.iter().filter_map(|cell| cell.ended.as_ref());
     let usages: Vec<_> = ended.map(|ended| ended.result.usage).collect();
     Ok(Json(json!({
         "cells": usages.len(),

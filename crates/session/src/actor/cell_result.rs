@@ -3,7 +3,7 @@
 use crate::actor::capture::Capture;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus, LimitHit};
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 use crate::checkpoint::replay::Restoration;
 use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
@@ -15,7 +15,7 @@ use cellblock_sandbox::{Death, ExceededLimit, Exit};
 /// The effect of a cell on the session's state.
 pub(crate) struct StateEffect {
     outcome: StateOutcome,
-    fate: Fate,
+    after: AfterCell,
     files: FileChanges,
     restoration: Restoration,
 }
@@ -25,17 +25,17 @@ impl StateEffect {
     pub(crate) fn kept(files: FileChanges) -> StateEffect {
         StateEffect {
             outcome: StateOutcome::Kept,
-            fate: Fate::Lives,
+            after: AfterCell::GoesOn,
             files,
             restoration: Restoration::default(),
         }
     }
 
     /// The session is over.
-    fn over(fate: Fate, files: FileChanges) -> StateEffect {
+    fn over(after: AfterCell, files: FileChanges) -> StateEffect {
         StateEffect {
             outcome: StateOutcome::Ended,
-            fate,
+            after,
             files,
             restoration: Restoration::default(),
         }
@@ -48,7 +48,7 @@ impl CellRun {
         mut self,
         actor: &mut Actor,
         finish: Finish,
-    ) -> (CellResult, Fate) {
+    ) -> (CellResult, AfterCell) {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
@@ -93,10 +93,10 @@ impl CellRun {
         {
             self.net = CheckpointState::behind(0, reason);
         }
-        let (number, fate) = (self.number, effect.fate.clone());
+        let (number, after) = (self.number, effect.after.clone());
         let (result, capture) = self.result(actor, exit, done, effect);
         actor.cells.outputs.keep(number, capture.into_written());
-        (result, fate)
+        (result, after)
     }
 
     /// The result of a cell that is settled, and its output.
@@ -182,9 +182,9 @@ impl CellRun {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
             Some(_) if actor.commands.is_closing() => {
-                let fate = Fate::Over("it was closed".to_owned());
+                let after = AfterCell::Over("it was closed".to_owned());
                 let files = actor.files.disk.changes().await.files;
-                return StateEffect::over(fate, files);
+                return StateEffect::over(after, files);
             }
             Some(reason) => reason,
             None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
@@ -201,9 +201,9 @@ impl CellRun {
         };
         let changes = actor.files.disk.changes().await;
         let files = changes.files.clone();
-        let (fate, restoration) = actor.survive(reason, changes, Some(self)).await;
-        match fate {
-            Fate::Lives => {
+        let (after, restoration) = actor.survive(reason, changes, Some(self)).await;
+        match after {
+            AfterCell::GoesOn => {
                 match self.events.has_reader() {
                     true => self.events.emit(Event::Restored {
                         checkpoint: actor.checkpoints.current(),
@@ -212,12 +212,12 @@ impl CellRun {
                 }
                 StateEffect {
                     outcome: StateOutcome::Restored,
-                    fate,
+                    after,
                     files: FileChanges::default(),
                     restoration,
                 }
             }
-            Fate::Over(_) => StateEffect::over(fate, files),
+            AfterCell::Over(_) => StateEffect::over(after, files),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::actor::calls::Calls;
 use crate::actor::capture::Capture;
 use crate::actor::cell_events::CellEvents;
 use crate::actor::cell_frames::{AnswerUse, Displays, Recorded};
-use crate::actor::clock::{Clock, Pulse};
+use crate::actor::clock::{Clock, SuspendDetector};
 use crate::actor::commands::Command;
 use crate::actor::dispatch::ForCell;
 use crate::actor::exit_status::Ending;
@@ -36,7 +36,7 @@ pub(crate) struct CellRun {
     pub(crate) events: CellEvents,
     pub(crate) started: Instant,
     pub(crate) clock: Clock,
-    pulse: Pulse,
+    suspend_detector: SuspendDetector,
     /// The time of the next look at the disk limit.
     next_look: Instant,
     /// Set by an interrupt.
@@ -125,7 +125,7 @@ impl CellRun {
         let spill = actor.directory.path().join(format!("cell-{number}"));
         CellRun {
             clock: Clock::new(cell.wall(limits.wall), started),
-            pulse: Pulse::new(started),
+            suspend_detector: SuspendDetector::new(started),
             next_look: started + LOOK_PERIOD,
             interrupt: None,
             outgoing: Vec::new(),
@@ -236,8 +236,8 @@ impl CellRun {
             tokio::select! {
                 biased;
                 sent = &mut sending => return Ok(sent),
-                () = sleep_until(limit.min(self.pulse.next())) => {
-                    self.clock.forgive(self.pulse.feel(Instant::now()));
+                () = sleep_until(limit.min(self.suspend_detector.next())) => {
+                    self.clock.forgive(self.suspend_detector.time_suspended(Instant::now()));
                     if Instant::now() >= self.clock.deadline().unwrap_or(patience) {
                         return Err(TimeOver);
                     }
@@ -249,7 +249,7 @@ impl CellRun {
     /// Keeps the clock right: time in which the host did not run is free, and the clock stands still while the reader of the events
     /// does not read or the code waits for an answer.
     fn keep_time(&mut self) {
-        let lost = self.pulse.feel(Instant::now());
+        let lost = self.suspend_detector.time_suspended(Instant::now());
         self.clock.forgive(lost);
         if let Some(interrupt) = &mut self.interrupt {
             interrupt.deadline += lost;
@@ -319,7 +319,8 @@ impl CellRun {
             Signal::Nothing => None,
             Signal::TimeOver { deadline } => {
                 // If the host did not run, the cell has that time left, and may have answered meanwhile.
-                self.clock.forgive(self.pulse.feel(Instant::now()));
+                self.clock
+                    .forgive(self.suspend_detector.time_suspended(Instant::now()));
                 match self.clock.deadline() == Some(deadline) {
                     true => {
                         self.note_place(actor).await;

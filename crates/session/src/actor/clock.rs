@@ -9,18 +9,18 @@ use tokio::time::Instant;
 /// still, as much as the processor was busy.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// The time that was left when the hand last changed.
+    /// The time that was left when the state last changed.
     left: Duration,
-    hand: Hand,
+    state: ClockState,
     /// How long it stood still since the last charge, and when that was, with how much of the processor used by then.
     stood: Duration,
     charged: Option<(Instant, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Hand {
-    RunsSince(Instant),
-    StandsSince(Instant),
+enum ClockState {
+    RunningSince(Instant),
+    StoppedSince(Instant),
 }
 
 impl Clock {
@@ -28,7 +28,7 @@ impl Clock {
     pub(crate) fn new(left: Duration, now: Instant) -> Clock {
         Clock {
             left,
-            hand: Hand::RunsSince(now),
+            state: ClockState::RunningSince(now),
             stood: Duration::ZERO,
             charged: None,
         }
@@ -36,9 +36,9 @@ impl Clock {
 
     /// The time when the clock runs out; `None` while it stands still.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self.hand {
-            Hand::RunsSince(since) => Some(since + self.left),
-            Hand::StandsSince(_) => None,
+        match self.state {
+            ClockState::RunningSince(since) => Some(since + self.left),
+            ClockState::StoppedSince(_) => None,
         }
     }
 
@@ -48,33 +48,33 @@ impl Clock {
     }
 
     pub(crate) fn stop(&mut self) {
-        if let Hand::RunsSince(since) = self.hand {
+        if let ClockState::RunningSince(since) = self.state {
             let now = Instant::now();
             self.left = self.left.saturating_sub(now - since);
-            self.hand = Hand::StandsSince(now);
+            self.state = ClockState::StoppedSince(now);
         }
     }
 
     pub(crate) fn go_on(&mut self) {
-        if let Hand::StandsSince(since) = self.hand {
+        if let ClockState::StoppedSince(since) = self.state {
             let now = Instant::now();
             self.stood += now - since;
-            self.hand = Hand::RunsSince(now);
+            self.state = ClockState::RunningSince(now);
         }
     }
 
     /// Time in which the host itself did not run does not count: the host could neither hear the cell nor answer it.
     pub(crate) fn forgive(&mut self, lost: Duration) {
-        match &mut self.hand {
-            Hand::RunsSince(since) | Hand::StandsSince(since) => *since += lost,
+        match &mut self.state {
+            ClockState::RunningSince(since) | ClockState::StoppedSince(since) => *since += lost,
         }
     }
 
     /// Until now, the session's processes have used this much of the processor in all.
     pub(crate) fn charge(&mut self, used: Duration, now: Instant) {
-        if let Hand::StandsSince(since) = self.hand {
+        if let ClockState::StoppedSince(since) = self.state {
             self.stood += now.saturating_duration_since(since);
-            self.hand = Hand::StandsSince(now);
+            self.state = ClockState::StoppedSince(now);
         }
         let stood = std::mem::take(&mut self.stood);
         let Some((then, used_then)) = self.charged.replace((now, used)) else {
@@ -88,31 +88,31 @@ impl Clock {
 
 /// Notices when this process did not run for a while: it was suspended, or the machine was.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct SuspendDetector {
     last: Instant,
 }
 
-impl Pulse {
+impl SuspendDetector {
     /// How often it must be felt at least.
     pub(crate) const PERIOD: Duration = Duration::from_millis(200);
     /// A machine that has much to do is late by less than this.
     const LATE: Duration = Duration::from_millis(500);
 
-    pub(crate) fn new(now: Instant) -> Pulse {
-        Pulse { last: now }
+    pub(crate) fn new(now: Instant) -> SuspendDetector {
+        SuspendDetector { last: now }
     }
 
-    /// The time of the next call of [`feel`](Pulse::feel).
+    /// The time of the next call of [`time_suspended`](SuspendDetector::time_suspended).
     pub(crate) fn next(&self) -> Instant {
-        self.last + Pulse::PERIOD
+        self.last + SuspendDetector::PERIOD
     }
 
     /// How long this process did not run since it was last felt.
-    pub(crate) fn feel(&mut self, now: Instant) -> Duration {
+    pub(crate) fn time_suspended(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.last);
         self.last = now;
-        if passed > Pulse::PERIOD + Pulse::LATE {
-            passed - Pulse::PERIOD
+        if passed > SuspendDetector::PERIOD + SuspendDetector::LATE {
+            passed - SuspendDetector::PERIOD
         } else {
             Duration::ZERO
         }
@@ -161,18 +161,21 @@ mod tests {
     fn time_in_which_the_host_did_not_run_is_free() {
         let begun = Instant::now();
         let mut clock = Clock::new(3 * SECOND, begun);
-        let mut pulse = Pulse::new(begun);
+        let mut suspend_detector = SuspendDetector::new(begun);
         let mut now = begun;
         for _ in 0..5 {
-            now += Pulse::PERIOD;
-            clock.forgive(pulse.feel(now));
+            now += SuspendDetector::PERIOD;
+            clock.forgive(suspend_detector.time_suspended(now));
         }
         assert_eq!(clock.deadline(), Some(begun + 3 * SECOND));
         now += 60 * SECOND;
-        clock.forgive(pulse.feel(now));
-        assert_eq!(clock.deadline(), Some(begun + 63 * SECOND - Pulse::PERIOD));
+        clock.forgive(suspend_detector.time_suspended(now));
+        assert_eq!(
+            clock.deadline(),
+            Some(begun + 63 * SECOND - SuspendDetector::PERIOD)
+        );
         // Nothing is forgiven twice, and a clock that stands still stands still.
-        clock.forgive(pulse.feel(now));
+        clock.forgive(suspend_detector.time_suspended(now));
         clock.stop();
         clock.forgive(60 * SECOND);
         assert_eq!(clock.deadline(), None);

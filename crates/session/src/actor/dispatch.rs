@@ -6,7 +6,7 @@ use crate::actor::cell_run::CellRun;
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 use crate::journal::Record;
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
@@ -23,22 +23,22 @@ pub(crate) enum ForCell {
 
 impl Actor {
     /// Carries out a command while no cell runs.
-    pub(crate) async fn dispatch(&mut self, command: Command) -> Fate {
+    pub(crate) async fn dispatch(&mut self, command: Command) -> AfterCell {
         match command {
             Command::Exclusive(command) => self.carry_out(command).await,
             Command::Question(question) => self.answer_question(question).await,
             // Too late: nothing is running.
-            Command::ToCell(_) => Fate::Lives,
+            Command::ToCell(_) => AfterCell::GoesOn,
             Command::Immediate(command) => {
                 if matches!(command, ImmediateCommand::Checkpoints { .. }) {
                     self.arm().await;
                 }
                 self.answer_at_once(command).await;
-                Fate::Lives
+                AfterCell::GoesOn
             }
             Command::Close { reply } => {
                 self.commands.close_for(reply);
-                Fate::Over("it was closed".to_owned())
+                AfterCell::Over("it was closed".to_owned())
             }
         }
     }
@@ -124,7 +124,7 @@ impl Actor {
         }
     }
 
-    async fn carry_out(&mut self, command: ExclusiveCommand) -> Fate {
+    async fn carry_out(&mut self, command: ExclusiveCommand) -> AfterCell {
         match command {
             ExclusiveCommand::Run {
                 cell,
@@ -144,7 +144,7 @@ impl Actor {
                 self.arm_before_cell().await;
                 self.checkpoints
                     .note_processes(self.shared.processes.mark());
-                let (result, fate) = self.run(cell.clone(), number, events).await;
+                let (result, after) = self.run(cell.clone(), number, events).await;
                 let over = Event::Result {
                     result: Box::new(result.clone()),
                 };
@@ -159,7 +159,7 @@ impl Actor {
                 if record.ended.result.state.outcome == StateOutcome::Kept {
                     self.note_cell(cell, record).await;
                 }
-                fate
+                after
             }
             ExclusiveCommand::Undo { count, reply } => {
                 let outcome = self.undo(count).await;
@@ -168,28 +168,28 @@ impl Actor {
                     let recorder = &self.cells.journal.recorder;
                     recorder.note(Record::Undone { count, stands });
                 }
-                let fate = match &outcome {
-                    Err(Error::Ended { reason, .. }) => Fate::Over(reason.clone()),
-                    _ => Fate::Lives,
+                let after = match &outcome {
+                    Err(Error::Ended { reason, .. }) => AfterCell::Over(reason.clone()),
+                    _ => AfterCell::GoesOn,
                 };
                 let _ = reply.send(outcome);
-                fate
+                after
             }
             ExclusiveCommand::Pause { reply } => self.pause(reply).await,
             // A session that is not paused needs nothing.
             ExclusiveCommand::Resume { reply } => {
                 let _ = reply.send(Ok(()));
-                Fate::Lives
+                AfterCell::GoesOn
             }
             ExclusiveCommand::Fork { reply } => {
-                let (outcome, fate) = self.fork().await;
+                let (outcome, after) = self.fork().await;
                 let _ = reply.send(outcome);
-                fate
+                after
             }
         }
     }
 
-    async fn answer_question(&mut self, question: Question) -> Fate {
+    async fn answer_question(&mut self, question: Question) -> AfterCell {
         let Question {
             operation,
             effect,
@@ -199,14 +199,14 @@ impl Actor {
         if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
             self.arm().await;
         }
-        let (answer, fate) = self.ask(operation, limit).await;
+        let (answer, after) = self.ask(operation, limit).await;
         if effect == Effect::Changes {
             // An object that is forgotten may still write to its file.
             self.note_changes_of(self.checkpoints.current()).await;
             self.checkpoints.revise();
         }
         let _ = reply.send(answer);
-        fate
+        after
     }
 
     /// Runs one cell to its end.
@@ -215,7 +215,7 @@ impl Actor {
         cell: Cell,
         number: u64,
         events: Option<mpsc::Sender<Event>>,
-    ) -> (CellResult, Fate) {
+    ) -> (CellResult, AfterCell) {
         let mut run = CellRun::new(self, cell, number, events).await;
         let finish = run.drive(self).await;
         run.conclude(self, finish).await

@@ -126,9 +126,9 @@ impl Placement {
 
 /// Whether the session goes on after a cell or a question.
 #[derive(Clone, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum AfterCell {
     /// The head lives.
-    Lives,
+    GoesOn,
     /// The session is over, and why.
     Over(String),
 }
@@ -171,8 +171,8 @@ impl Actor {
                 // No cell ran: what happened to the files was done from outside.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);
-                let (fate, restoration) = self.survive(reason, Changes::default(), None).await;
-                if let Fate::Over(reason) = fate {
+                let (after, restoration) = self.survive(reason, Changes::default(), None).await;
+                if let AfterCell::Over(reason) = after {
                     return reason;
                 }
                 self.announce_restored();
@@ -181,8 +181,8 @@ impl Actor {
             }
             if let Some(command) = self.commands.take_postponed() {
                 match self.dispatch(command).await {
-                    Fate::Lives => idle_since = Instant::now(),
-                    Fate::Over(reason) => return reason,
+                    AfterCell::GoesOn => idle_since = Instant::now(),
+                    AfterCell::Over(reason) => return reason,
                 }
                 continue;
             }
@@ -191,8 +191,8 @@ impl Actor {
                 command = self.commands.receive() => {
                     let Some(command) = command else { return "its last handle was dropped".to_owned() };
                     match self.dispatch(command).await {
-                        Fate::Lives => idle_since = Instant::now(),
-                        Fate::Over(reason) => return reason,
+                        AfterCell::GoesOn => idle_since = Instant::now(),
+                        AfterCell::Over(reason) => return reason,
                     }
                 }
                 event = self.init.next_event() => match event {

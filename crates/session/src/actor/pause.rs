@@ -2,18 +2,18 @@
 
 use crate::Error;
 use crate::actor::commands::{Command, ExclusiveCommand, ReplyTo};
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 
 impl Actor {
     /// Stops all processes and waits until the session is resumed or is to end. Between cells only: the clock of a cell would go on.
     ///
     /// The time does not count as idle. While the session is paused, files can be worked with and output can be read; everything that
     /// needs the head is refused.
-    pub(crate) async fn pause(&mut self, reply: ReplyTo<()>) -> Fate {
+    pub(crate) async fn pause(&mut self, reply: ReplyTo<()>) -> AfterCell {
         let Some(processes) = self.files.disk.processes().find() else {
             let problem = "the processes of this session cannot be found".to_owned();
             let _ = reply.send(Err(Error::Refused(problem)));
-            return Fate::Lives;
+            return AfterCell::GoesOn;
         };
         let stopping = tokio::task::spawn_blocking(move || processes.pause_all()).await;
         let stopped = stopping.unwrap_or_else(|error| Err(std::io::Error::other(error)));
@@ -21,7 +21,7 @@ impl Actor {
             Ok(paused) => paused,
             Err(error) => {
                 let _ = reply.send(Err(Error::system("pausing the session")(error)));
-                return Fate::Lives;
+                return AfterCell::GoesOn;
             }
         };
         let _ = reply.send(Ok(()));
@@ -30,7 +30,7 @@ impl Actor {
                 Some(Command::Exclusive(ExclusiveCommand::Resume { reply })) => {
                     paused.resume();
                     let _ = reply.send(Ok(()));
-                    return Fate::Lives;
+                    return AfterCell::GoesOn;
                 }
                 Some(Command::Exclusive(ExclusiveCommand::Pause { reply })) => {
                     let _ = reply.send(Ok(()));
@@ -41,7 +41,7 @@ impl Actor {
                     // Init must run to end the others.
                     paused.resume();
                     self.commands.close_for(reply);
-                    return Fate::Over("it was closed".to_owned());
+                    return AfterCell::Over("it was closed".to_owned());
                 }
                 Some(command) => {
                     let session = self.shared.id.clone();
@@ -49,7 +49,7 @@ impl Actor {
                 }
                 None => {
                     paused.resume();
-                    return Fate::Over("its last handle was dropped".to_owned());
+                    return AfterCell::Over("its last handle was dropped".to_owned());
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::actor::exit_status::died_idle;
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 use cellblock_protocol::guest::{Reply, ToHead};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ impl Actor {
         &mut self,
         operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
         limit: Duration,
-    ) -> (Result<Reply, Error>, Fate) {
+    ) -> (Result<Reply, Error>, AfterCell) {
         self.note_outside_changes().await;
         let question = self.head.next_question();
         let operation = operation(question);
@@ -31,7 +31,7 @@ impl Actor {
                     self.cells.journal.note(record);
                     self.checkpoints.steps.note_operation(step);
                 }
-                (Ok(reply), Fate::Lives)
+                (Ok(reply), AfterCell::GoesOn)
             }
             Ok(Err(_)) | Err(_) => {
                 let reason = match self.end_head().await {
@@ -44,22 +44,22 @@ impl Actor {
                         session,
                         reason: reason.clone(),
                     };
-                    return (Err(error), Fate::Over(reason));
+                    return (Err(error), AfterCell::Over(reason));
                 }
                 let dirty = self.files.disk.changes().await;
-                let (fate, restoration) = self.survive(reason.clone(), dirty, None).await;
-                if matches!(fate, Fate::Lives) {
+                let (after, restoration) = self.survive(reason.clone(), dirty, None).await;
+                if matches!(after, AfterCell::GoesOn) {
                     self.announce_restored();
                     self.tell_of(&restoration);
                 }
                 let session = self.shared.id.clone();
-                let error = match fate {
-                    Fate::Lives => Error::Refused(format!(
+                let error = match after {
+                    AfterCell::GoesOn => Error::Refused(format!(
                         "the session could not answer and went back to its last checkpoint: {reason}"
                     )),
-                    Fate::Over(_) => Error::Ended { session, reason },
+                    AfterCell::Over(_) => Error::Ended { session, reason },
                 };
-                (Err(error), fate)
+                (Err(error), after)
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::actor::cell_frames::AnswerUse;
 use crate::actor::cell_result::StateEffect;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus};
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 use crate::checkpoint::recovery::Recovered;
 use crate::checkpoint::steps::{KeptCell, StatePoint, Step, Steps};
 use crate::files::tracker::Changes;
@@ -58,7 +58,7 @@ impl Actor {
         reason: String,
         dirty: Changes,
         died: Option<&mut CellRun>,
-    ) -> (Fate, Restoration) {
+    ) -> (AfterCell, Restoration) {
         self.head.pending_queries.give_up();
         let (point, kept) = (
             self.checkpoints.state_point(),
@@ -66,7 +66,7 @@ impl Actor {
         );
         let steps = std::mem::take(&mut self.checkpoints.steps);
         let Some(recovered) = self.recover(dirty).await else {
-            return (Fate::Over(reason), Restoration::default());
+            return (AfterCell::Over(reason), Restoration::default());
         };
         if let Some(cell) = died {
             // The head that was woken has passed on what was there of an incomplete line.
@@ -79,11 +79,11 @@ impl Actor {
         };
         if self.checkpoints.state_point() == point {
             self.network_access.take_use().await;
-            return (Fate::Lives, restoration);
+            return (AfterCell::GoesOn, restoration);
         }
-        let (fate, why_lost) = match self.replayable(steps) {
+        let (after, why_lost) = match self.replayable(steps) {
             Ok(steps) => self.replay(steps, &mut restoration).await,
-            Err(why) => (Fate::Lives, Some(why)),
+            Err(why) => (AfterCell::GoesOn, Some(why)),
         };
         // What the cell that died reached is not the next one's doing.
         self.network_access.take_use().await;
@@ -100,7 +100,7 @@ impl Actor {
                 .not_restored
                 .push(format!("variables, tools or a reset between cells: {why}"));
         }
-        (fate, restoration)
+        (after, restoration)
     }
 
     /// A cell was kept. What it did is a step, unless the state has a checkpoint already.
@@ -162,7 +162,7 @@ impl Actor {
         &mut self,
         replayable: Replayable,
         restoration: &mut Restoration,
-    ) -> (Fate, Option<String>) {
+    ) -> (AfterCell, Option<String>) {
         let (begun, start) = (Instant::now(), self.checkpoints.state_point());
         self.network_access.shut();
         let outcome = self
@@ -181,7 +181,7 @@ impl Actor {
         replayable: Replayable,
         restoration: &mut Restoration,
         begun: Instant,
-    ) -> (Fate, Option<String>) {
+    ) -> (AfterCell, Option<String>) {
         let Replayable {
             mut steps,
             mut why_no_more,
@@ -193,16 +193,16 @@ impl Actor {
             if !self.checkpoints.is_armed() {
                 let why = self.checkpoints.state().reason.unwrap_or_default();
                 let why = format!("the checkpoint could not be kept for a replay: {why}");
-                return (Fate::Lives, Some(why));
+                return (AfterCell::GoesOn, Some(why));
             }
             self.checkpoints.steps.begin(start);
             restoration.differed.clear();
             let Some((at, spoiled)) = self.redo(&steps, begun + time, restoration).await else {
-                return (Fate::Lives, why_no_more);
+                return (AfterCell::GoesOn, why_no_more);
             };
             let step = name_step(steps.get(at).and_then(Step::cell_number));
             let is_last = match spoiled {
-                Spoiled::Over(reason) => return (Fate::Over(reason), why_no_more),
+                Spoiled::Over(reason) => return (AfterCell::Over(reason), why_no_more),
                 Spoiled::Step(reason) => {
                     why_no_more = Some(format!("{step}: run again, {reason}"));
                     steps.truncate(at);
@@ -218,7 +218,7 @@ impl Actor {
             match self.recover(dirty).await {
                 None => {
                     let reason = "no checkpoint could be woken".to_owned();
-                    return (Fate::Over(reason), why_no_more);
+                    return (AfterCell::Over(reason), why_no_more);
                 }
                 Some(Recovered { not_restored, .. }) => {
                     restoration.note(not_restored);
@@ -226,7 +226,7 @@ impl Actor {
             }
             self.checkpoints.begin_steps();
             if is_last || steps.is_empty() || self.checkpoints.state_point() != start {
-                return (Fate::Lives, why_no_more);
+                return (AfterCell::GoesOn, why_no_more);
             }
         }
     }

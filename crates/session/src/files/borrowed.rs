@@ -26,11 +26,11 @@ const NOTE: &str = "borrowed";
 /// The directories that sessions own at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct BorrowedDirectories {
-    open: Mutex<HashMap<PathBuf, Lent>>,
+    open: Mutex<HashMap<PathBuf, BorrowedRecord>>,
 }
 
 #[derive(Debug)]
-struct Lent {
+struct BorrowedRecord {
     note: Note,
     sessions: usize,
 }
@@ -85,7 +85,7 @@ impl BorrowedDirectories {
         private_file(&place)?.write_all(&serde_json::to_vec(&note)?)?;
         directory.give_to(borrower, borrower)?;
         open.entry(path.to_owned())
-            .or_insert(Lent { note, sessions: 0 })
+            .or_insert(BorrowedRecord { note, sessions: 0 })
             .sessions += 1;
         Ok(BorrowedDirectory {
             borrowed_directories: Arc::clone(self),
@@ -93,7 +93,7 @@ impl BorrowedDirectories {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Lent>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, BorrowedRecord>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -105,7 +105,7 @@ impl Drop for BorrowedDirectory {
             open.sessions -= 1;
             open.sessions == 0
         });
-        if is_last && let Some(Lent { note, .. }) = open.remove(&self.path) {
+        if is_last && let Some(BorrowedRecord { note, .. }) = open.remove(&self.path) {
             note.give_back();
         }
     }

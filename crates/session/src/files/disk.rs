@@ -4,8 +4,8 @@
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
 use crate::files::held_files::{HeldFiles, SeenProcesses};
-use crate::files::nameless::{NamelessTracker, WriteCount};
 use crate::files::tracker::{Changes, Tracker};
+use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
 use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ pub(crate) struct DiskLooker {
     processes: Mutex<Arc<Processes>>,
     own: Mutex<Own>,
     seen: Mutex<SeenProcesses>,
-    hidden: Mutex<NamelessTracker>,
+    hidden: Mutex<UnlinkedFileTracker>,
     /// Bytes that came from outside the session.
     outside_bytes: AtomicU64,
 }
@@ -150,22 +150,22 @@ impl DiskLooker {
             return look;
         };
         let own = lock(&self.own).clone();
-        let mut holdings = processes.unnamed_files(&devices, &own_processes.workspace, &own.laid);
+        let mut holdings = processes.unlinked_files(&devices, &own_processes.workspace, &own.laid);
         let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
         holdings.in_flight += at_host.sum::<u64>();
         let written = processes.written();
-        let nameless = hidden.take(
+        let unlinked = hidden.take(
             &holdings,
             &written,
             &own.processes,
             added.bytes,
             file_system,
         );
-        look.added.bytes = added.bytes.saturating_add(nameless.bytes);
-        look.added.files = added.files.saturating_add(nameless.files);
+        look.added.bytes = added.bytes.saturating_add(unlinked.bytes);
+        look.added.files = added.files.saturating_add(unlinked.files);
         look.processor = processes.processor_time();
         look.write_count = hidden.write_count();
-        look.is_ticking |= nameless.has_unknown;
+        look.is_ticking |= unlinked.has_unknown;
         look
     }
 
@@ -251,7 +251,7 @@ impl DiskLooker {
             added.add(tracker.try_lock().ok()?.measured());
         }
         let mut added = self.without_brought(added);
-        added.bytes += self.hidden.try_lock().ok()?.seen_nameless();
+        added.bytes += self.hidden.try_lock().ok()?.seen_unlinked();
         Some(added)
     }
 

@@ -5,7 +5,7 @@
 
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk::{Added, DiskLooker, Look};
-use crate::files::nameless::WriteCount;
+use crate::files::unlinked::WriteCount;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -30,9 +30,9 @@ pub(crate) enum WatchTarget {
     LeftBehind,
 }
 
-/// The orders for the guard's task.
+/// The commands for the guard's task.
 #[derive(Clone, Copy, Debug)]
-struct Orders {
+struct GuardCommands {
     target: WatchTarget,
     since: Instant,
     /// `None` for no limit.
@@ -58,7 +58,7 @@ pub(crate) struct DiskGuard {
 
 #[derive(Debug)]
 struct GuardState {
-    orders: Mutex<Orders>,
+    commands: Mutex<GuardCommands>,
     /// The limit that the session is over, until its own task has dealt with that.
     hit: Mutex<Option<LimitHit>>,
     /// Wakes the task for a look now.
@@ -67,14 +67,14 @@ struct GuardState {
 
 impl DiskGuard {
     pub(crate) fn new(looker: Arc<DiskLooker>) -> DiskGuard {
-        let orders = Orders {
+        let commands = GuardCommands {
             target: WatchTarget::None,
             since: Instant::now(),
             limit: None,
             ground: Added::default(),
         };
         let state = Arc::new(GuardState {
-            orders: Mutex::new(orders),
+            commands: Mutex::new(commands),
             hit: Mutex::default(),
             nudge: Notify::new(),
         });
@@ -103,7 +103,7 @@ impl DiskGuard {
 
     /// Watches another target from now on. No task is woken for it: most cells are over before a look is due.
     pub(crate) fn watch(&mut self, target: WatchTarget, limit: Option<u64>, ground: Added) {
-        *lock(&self.state.orders) = Orders {
+        *lock(&self.state.commands) = GuardCommands {
             target,
             since: Instant::now(),
             limit,
@@ -114,7 +114,7 @@ impl DiskGuard {
 
     /// The target that is watched now.
     pub(crate) fn target(&self) -> WatchTarget {
-        lock(&self.state.orders).target
+        lock(&self.state.commands).target
     }
 
     /// Asks for a look, whatever was heard.
@@ -183,15 +183,15 @@ impl GuardTask {
     async fn run(mut self) {
         loop {
             let cause = self.wait().await;
-            let orders = *lock(&self.state.orders);
+            let commands = *lock(&self.state.commands);
             let is_hit = lock(&self.state.hit).is_some();
-            if orders.target == WatchTarget::None || is_hit {
+            if commands.target == WatchTarget::None || is_hit {
                 // Events that are not taken would wake the task again at once.
                 sleep(LOOK_PERIOD / 10).await;
                 continue;
             }
             let looker = Arc::clone(&self.looker);
-            if cause == Cause::Tick && orders.target == WatchTarget::LeftBehind {
+            if cause == Cause::Tick && commands.target == WatchTarget::LeftBehind {
                 let (write_count, processor) = (self.last.write_count, self.last.processor);
                 let is_idle = spawn_blocking(move || looker.is_idle_since(write_count, processor));
                 if is_idle.await.unwrap_or(false) {
@@ -199,19 +199,21 @@ impl GuardTask {
                 }
             }
             let (looker, begun) = (Arc::clone(&self.looker), Instant::now());
-            let enough = orders.limit.filter(|_| orders.target == WatchTarget::Cell);
+            let enough = commands
+                .limit
+                .filter(|_| commands.target == WatchTarget::Cell);
             let Ok(look) = spawn_blocking(move || looker.look(enough)).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.
-            let is_current = lock(&self.state.orders).since == orders.since;
+            let is_current = lock(&self.state.commands).since == commands.since;
             let added = if is_current {
-                self.own_work(&look, &orders)
+                self.own_work(&look, &commands)
             } else {
                 look.added
             };
             self.note(&look, added.bytes, begun);
-            if is_current && let Some(hit) = added.over(orders.limit) {
+            if is_current && let Some(hit) = added.over(commands.limit) {
                 *lock(&self.state.hit) = Some(hit);
                 let looker = Arc::clone(&self.looker);
                 let _ = spawn_blocking(move || looker.kill_head()).await;
@@ -227,8 +229,8 @@ impl GuardTask {
         tokio::select! {
             () = self.state.nudge.notified() => Cause::Nudge,
             () = self.looker.disturbed() => {
-                let orders = *lock(&self.state.orders);
-                sleep_until(self.last.ended.max(orders.since) + self.pause(orders.limit)).await;
+                let commands = *lock(&self.state.commands);
+                sleep_until(self.last.ended.max(commands.since) + self.pause(commands.limit)).await;
                 Cause::News
             }
             () = sleep(LOOK_PERIOD), if is_ticking => Cause::Tick,
@@ -261,23 +263,23 @@ impl GuardTask {
     }
 
     /// The additions that a look found, without those that cannot be the work of the session's own processes.
-    fn own_work(&mut self, look: &Look, orders: &Orders) -> Added {
-        if orders.target == WatchTarget::Cell {
+    fn own_work(&mut self, look: &Look, commands: &GuardCommands) -> Added {
+        if commands.target == WatchTarget::Cell {
             return look.added;
         }
-        let is_first = self.last.ended < orders.since;
+        let is_first = self.last.ended < commands.since;
         if is_first {
             self.processor = look.processor;
         }
         let known = if is_first {
-            orders.ground.bytes
+            commands.ground.bytes
         } else {
             self.last.bytes
         };
         let brought = bytes_brought(look, known, &self.last.write_count, self.last.processor);
         self.looker.accept(brought);
         let ran = look.processor.saturating_sub(self.processor);
-        let files = files_brought(look.added.files, orders.ground.files, ran);
+        let files = files_brought(look.added.files, commands.ground.files, ran);
         Added {
             bytes: look.added.bytes - brought,
             files: look.added.files - files,

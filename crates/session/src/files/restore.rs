@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The places where moved files of the user's wait.
-type Aside = HashMap<Stamp, Vec<PathBuf>>;
+type MovedFiles = HashMap<Stamp, Vec<PathBuf>>;
 
 impl FileHistory {
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
@@ -214,7 +214,7 @@ impl FileHistory {
 
     /// Files of the user's that were moved: they are needed where they were, and must not be removed where they are. Returns where
     /// they wait.
-    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> Aside {
+    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> MovedFiles {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Original(seen) = content
@@ -225,7 +225,7 @@ impl FileHistory {
                 missing.insert(seen.stamp());
             }
         }
-        let mut aside = Aside::new();
+        let mut aside = MovedFiles::new();
         if missing.is_empty() {
             return aside;
         }
@@ -249,7 +249,7 @@ impl FileHistory {
     }
 
     /// Puts a file back that was there before the session came, or was moved from there.
-    fn put_original(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
+    fn put_original(&self, path: &Path, seen: &Seen, aside: &mut MovedFiles) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
             let attributes = self.originals.attributes(seen).cloned();

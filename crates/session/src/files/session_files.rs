@@ -40,7 +40,7 @@ impl Files {
         );
         let files = tokio::task::spawn_blocking(move || {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
-            workspace.refuse_armed(tracker.known())?;
+            workspace.refuse_set_id_programs(tracker.known())?;
             let history = FileHistory::new(workspace, store, limit, tracker.known(), change_notice);
             Ok(Files {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),

@@ -20,7 +20,10 @@ impl Workspace {
     }
 
     /// Refuses a directory of the user's with programs in it that run with rights of their own and that code could rewrite.
-    pub(crate) fn refuse_armed(&self, found: &BTreeMap<PathBuf, Seen>) -> Result<(), Error> {
+    pub(crate) fn refuse_set_id_programs(
+        &self,
+        found: &BTreeMap<PathBuf, Seen>,
+    ) -> Result<(), Error> {
         const MAX_NAMED: usize = 3;
         if !self.is_user_directory() {
             return Ok(());

@@ -75,7 +75,7 @@ pub(crate) struct RecordedChange {
     pub(crate) is_directory: bool,
 }
 
-/// What became of an entry. Both halves of a rename have the same number.
+/// WatchSubject became of an entry. Both halves of a rename have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordedKind {
     Created,
@@ -324,15 +324,15 @@ fn recorded_kind(events: ReadFlags, cookie: u32) -> Option<RecordedKind> {
 }
 
 impl Touched {
-    fn note(&mut self, directory: &Path, name: &OsStr, what: What) {
+    fn note(&mut self, directory: &Path, name: &OsStr, what: WatchSubject) {
         if self.paths.len() + self.marked.len() >= MAX_TOUCHED {
             self.look_at_everything();
         }
-        self.directories |= what == What::Directory;
+        self.directories |= what == WatchSubject::Directory;
         if !self.everything {
             let paths = match what {
-                What::DirectoryItself => &mut self.marked,
-                What::Directory | What::File => &mut self.paths,
+                WatchSubject::DirectoryItself => &mut self.marked,
+                WatchSubject::Directory | WatchSubject::File => &mut self.paths,
             };
             paths.insert(directory.join(name));
         }
@@ -363,7 +363,7 @@ impl Touched {
 
 /// The subject of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum WatchSubject {
     File,
     /// A directory with all that is in it.
     Directory,
@@ -484,9 +484,9 @@ impl State {
                 continue;
             };
             let what = match (is(ReadFlags::ISDIR), is(ReadFlags::ATTRIB)) {
-                (true, true) => What::DirectoryItself,
-                (true, false) => What::Directory,
-                (false, _) => What::File,
+                (true, true) => WatchSubject::DirectoryItself,
+                (true, false) => WatchSubject::Directory,
+                (false, _) => WatchSubject::File,
             };
             let name = OsStr::from_bytes(name.to_bytes());
             let kind = recorded_kind(event.events(), event.cookie());

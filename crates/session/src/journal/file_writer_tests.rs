@@ -90,7 +90,7 @@ fn a_fork_begins_with_what_happened_before_and_goes_its_own_way() {
     second.close(5.0, closed());
     let [first, second] = paths.map(|path| Journal::read(&path).unwrap());
     let kept = |journal: &Journal| -> Vec<u64> {
-        journal.story().kept().map(|cell| cell.number).collect()
+        journal.summary().kept().map(|cell| cell.number).collect()
     };
     assert_eq!((kept(&first), kept(&second)), (vec![1], vec![1, 2]));
     assert_eq!(

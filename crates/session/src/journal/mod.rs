@@ -10,7 +10,7 @@ mod record;
 mod recorder;
 #[cfg(test)]
 pub(crate) mod samples;
-mod story;
+mod summary;
 mod writer;
 
 pub use compare::{Answer, Answers, Difference, compare};
@@ -25,5 +25,5 @@ pub use record::{
 };
 pub use recorder::JournalStatus;
 pub(crate) use recorder::{CellRecord, Recorder, SessionJournal, begin};
-pub use story::{CellStory, Fate, Step, Story};
+pub use summary::{CellFate, CellSummary, JournalSummary, Step};
 pub(crate) use writer::weight_of;

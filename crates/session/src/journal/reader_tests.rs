@@ -1,6 +1,6 @@
 use super::*;
 use crate::journal::samples::{begun, ended, kept, opened, text};
-use crate::journal::{Fate, RecordedCall, Step};
+use crate::journal::{CellFate, RecordedCall, Step};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ fn journal(records: Vec<Record>) -> Journal {
     read(&text([vec![opened()], records].concat())).unwrap()
 }
 
-fn fates(journal: &Journal) -> Vec<(u64, Fate)> {
-    let story = journal.story();
-    let fates = story.cells.iter().map(|cell| (cell.number, cell.fate));
+fn fates(journal: &Journal) -> Vec<(u64, CellFate)> {
+    let summary = journal.summary();
+    let fates = summary.cells.iter().map(|cell| (cell.number, cell.fate));
     fates.collect()
 }
 
 fn steps(journal: &Journal) -> Vec<String> {
-    let story = journal.story();
+    let summary = journal.summary();
     let word = |step: Step<'_>| match step {
         Step::Cell(cell) => format!("cell {}", cell.number),
         Step::Seed(_) => "seed".to_owned(),
@@ -29,7 +29,7 @@ fn steps(journal: &Journal) -> Vec<String> {
         Step::Reset => "reset".to_owned(),
         Step::PutFile(path, ..) => format!("put {path}"),
     };
-    story.steps().map(word).collect()
+    summary.steps().map(word).collect()
 }
 
 fn seeded() -> Record {
@@ -128,7 +128,10 @@ fn a_line_that_is_missing_or_broken_is_noticed() {
 fn a_cell_that_ran_when_the_host_died_is_begun_and_not_ended() {
     let journal = journal([&kept(1)[..], &[begun(2)]].concat());
     assert_eq!(journal.life, Life::Died);
-    assert_eq!(fates(&journal), [(1, Fate::Kept), (2, Fate::Unfinished)]);
+    assert_eq!(
+        fates(&journal),
+        [(1, CellFate::Kept), (2, CellFate::Unfinished)]
+    );
     assert_eq!(steps(&journal), ["cell 1"]);
 }
 
@@ -148,7 +151,11 @@ fn undo_takes_back_cells_and_what_came_after_them_but_no_file_of_the_host() {
     let journal = journal([&between[..], &[undone], &kept(3)].concat());
     assert_eq!(
         fates(&journal),
-        [(1, Fate::Kept), (2, Fate::Undone), (3, Fate::Kept)]
+        [
+            (1, CellFate::Kept),
+            (2, CellFate::Undone),
+            (3, CellFate::Kept)
+        ]
     );
     assert_eq!(steps(&journal), ["cell 1", "seed", "put a", "cell 3"]);
 }
@@ -159,7 +166,11 @@ fn a_crash_takes_back_what_its_checkpoint_was_behind() {
     let journal = journal([&kept(1)[..], &kept(2), &crash].concat());
     assert_eq!(
         fates(&journal),
-        [(1, Fate::Kept), (2, Fate::Lost), (3, Fate::NeverHappened)]
+        [
+            (1, CellFate::Kept),
+            (2, CellFate::Lost),
+            (3, CellFate::NeverHappened)
+        ]
     );
 }
 
@@ -167,7 +178,10 @@ fn a_crash_takes_back_what_its_checkpoint_was_behind() {
 fn an_interrupted_cell_is_no_step() {
     let stopped = [begun(1), ended(1, "interrupted", "kept", 1)];
     let journal = journal([&stopped[..], &kept(2)].concat());
-    assert_eq!(fates(&journal), [(1, Fate::Interrupted), (2, Fate::Kept)]);
+    assert_eq!(
+        fates(&journal),
+        [(1, CellFate::Interrupted), (2, CellFate::Kept)]
+    );
     assert_eq!(steps(&journal), ["cell 2"]);
 }
 
@@ -192,7 +206,7 @@ proptest! {
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         if let Ok(journal) = read(&bytes) {
-            journal.story().steps().count();
+            journal.summary().steps().count();
         }
     }
 
@@ -209,7 +223,7 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len()) + 1);
         if let Ok(journal) = read(&bytes) {
-            journal.story().steps().count();
+            journal.summary().steps().count();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct ProcessTask {
 }
 
 /// What came next.
-enum News {
+enum TaskEvent {
     /// From the supervisor; an error when it is gone.
     Status(io::Result<FromSpawner>),
     /// The stream at this place has something, or its end.
@@ -57,7 +57,7 @@ impl ProcessTask {
                 None => deadline,
             };
             match self.next(wake_up).await {
-                News::Status(Ok(FromSpawner::Ended {
+                TaskEvent::Status(Ok(FromSpawner::Ended {
                     exit,
                     cpu_ms,
                     peak_bytes,
@@ -68,20 +68,20 @@ impl ProcessTask {
                         unread: self.unread(),
                     });
                 }
-                News::Status(Ok(_)) => {}
-                News::Status(Err(_)) => break,
-                News::Readable(index) => {
+                TaskEvent::Status(Ok(_)) => {}
+                TaskEvent::Status(Err(_)) => break,
+                TaskEvent::Readable(index) => {
                     let read = self.read(index, &mut buffer);
                     if let Some(ended) = &mut ended {
                         ended.unread = ended.unread.saturating_sub(read);
                     }
                 }
-                News::Time if ended.is_none() => {
+                TaskEvent::Time if ended.is_none() => {
                     // Once: what does not end now, does not end by asking again.
                     deadline = Instant::now() + far_future;
                     self.state.request_end(ProcessStatus::Timeout).await;
                 }
-                News::Time => {}
+                TaskEvent::Time => {}
             }
         }
         // The supervisor is gone, and with it everything below. What is in the pipes is all that there is.
@@ -92,7 +92,7 @@ impl ProcessTask {
         self.state.is_gone.send_replace(true);
     }
 
-    async fn next(&self, wake_up: Instant) -> News {
+    async fn next(&self, wake_up: Instant) -> TaskEvent {
         let output = &self.state.output;
         let readable = async {
             if output.ended().is_none() && output.room() == 0 {
@@ -109,11 +109,11 @@ impl ProcessTask {
         };
         tokio::select! {
             biased;
-            packet = self.state.status.receive() => News::Status(packet.and_then(|packet| {
+            packet = self.state.status.receive() => TaskEvent::Status(packet.and_then(|packet| {
                 FromSpawner::from_bytes(&packet.bytes).map_err(io::Error::other)
             })),
-            index = readable => News::Readable(index),
-            () = sleep_until(wake_up) => News::Time,
+            index = readable => TaskEvent::Readable(index),
+            () = sleep_until(wake_up) => TaskEvent::Time,
         }
     }
 

@@ -4,7 +4,7 @@
 //! shared until one side changes them. Then the head copies itself into them. Whatever fails on the way, this session goes on as it was.
 
 use crate::Error;
-use crate::actor::{Actor, Fate};
+use crate::actor::{Actor, AfterCell};
 use crate::events::SessionEvents;
 use crate::files::fork_copy::{self, Copying};
 use crate::files::history::ChangeNotice;
@@ -86,14 +86,14 @@ impl Lineage {
 
 impl Actor {
     /// Makes a fork. The second value says what became of this session.
-    pub(crate) async fn fork(&mut self) -> (Result<Session, Error>, Fate) {
+    pub(crate) async fn fork(&mut self) -> (Result<Session, Error>, AfterCell) {
         match self.fork_session().await {
             Ok(forked) => forked,
-            Err(error) => (Err(error), Fate::Lives),
+            Err(error) => (Err(error), AfterCell::GoesOn),
         }
     }
 
-    async fn fork_session(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
+    async fn fork_session(&mut self) -> Result<(Result<Session, Error>, AfterCell), Error> {
         let runtime = self.may_fork()?;
         self.files.disk.has_found_fork().await;
         let id = runtime.fresh_id();
@@ -156,7 +156,7 @@ impl Actor {
             }
             Ok::<_, Error>(files)
         };
-        let ((copied, fate), files) = tokio::join!(copying, files);
+        let ((copied, after), files) = tokio::join!(copying, files);
         let both = copied.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
         let with_files = match both {
             Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
@@ -172,7 +172,7 @@ impl Actor {
             Ok(both) => both,
             Err(error) => {
                 self.cancel_fork().await;
-                return Ok((Err(error), fate));
+                return Ok((Err(error), after));
             }
         };
         let lineage = self.placement.lineage.next(self.placement.cgroup.as_ref());
@@ -210,7 +210,7 @@ impl Actor {
             fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
             fork.serve()
         });
-        Ok((opened, fate))
+        Ok((opened, after))
     }
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
@@ -219,13 +219,13 @@ impl Actor {
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
-    ) -> (Result<(u32, ChangeNotice), Error>, Fate) {
-        let (reply, fate) = self
+    ) -> (Result<(u32, ChangeNotice), Error>, AfterCell) {
+        let (reply, after) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), HEAD_COPY_LIMIT)
             .await;
         let reply = match reply {
             Ok(reply) => reply,
-            Err(error) => return (Err(error), fate),
+            Err(error) => return (Err(error), after),
         };
         // If it was init who could not, its reason is the better one.
         let prepared = match namespaces {
@@ -249,7 +249,7 @@ impl Actor {
                 }),
             Err(error) => Err(error),
         };
-        (copied, fate)
+        (copied, after)
     }
 
     /// Ends what was prepared for a fork.

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::head::Head;
-use crate::actor::{Actor, CellHistory, Fate, Placement, SessionDirectory, SessionFiles};
+use crate::actor::{Actor, AfterCell, CellHistory, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
 use crate::events::SessionEvents;
 use crate::files::disk::Disk;
@@ -235,9 +235,9 @@ pub(crate) async fn prepare(
     let Some(setup) = actor.options.setup.clone() else {
         return Ok(());
     };
-    let (result, fate) = actor.run(Cell::new(setup), 0, None).await;
-    match (result.status, fate) {
-        (Status::Success, Fate::Lives) => Ok(()),
+    let (result, after) = actor.run(Cell::new(setup), 0, None).await;
+    match (result.status, after) {
+        (Status::Success, AfterCell::GoesOn) => Ok(()),
         (status, _) => {
             let why = result
                 .error

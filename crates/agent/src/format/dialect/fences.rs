@@ -1,6 +1,6 @@
 //! Code in fences, and the output that a model invents after its own code.
 
-use super::{Spoken, SpokenAction};
+use super::{DialectReply, SpokenAction};
 use crate::format::FormatContext;
 use crate::repair::{Fenced, fenced_blocks};
 use cellblock_tools::names::FINAL_ANSWER;
@@ -51,16 +51,16 @@ const OUTPUT_LABELS: &[&str] = &[
 /// Code in fences that are marked as Python or `tool_code`, and in unmarked fences that can only be Python.
 ///
 /// A fence that is marked as code and empty is an action that cannot be read.
-pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<DialectReply> {
     let blocks = fenced_blocks(text);
     let is_marked = |block: &&Fenced| CODE_WORDS.iter().any(|word| block.language == *word);
     let is_code = |block: &&Fenced| {
         is_marked(block) || (block.language.is_empty() && looks_like_python(&block.body))
     };
     let first = blocks.iter().find(|block| is_code(block))?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: first.start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     let mut at = first.start;
     for block in blocks.iter().filter(is_code) {
@@ -80,7 +80,7 @@ pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<Spoken> {
 /// A reply that is nothing but Python, without any mark: it imports, prints, or calls a tool or `final_answer`.
 ///
 /// An assignment alone is no sign of code: `x = 4` may be the answer.
-pub(super) fn bare_code(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn bare_code(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let code = text.trim();
     if code.contains("```") || !looks_like_python(code) {
         return None;
@@ -101,9 +101,9 @@ pub(super) fn bare_code(text: &str, context: &FormatContext) -> Option<Spoken> {
         });
         (is_import && !is_prose(line)) || (is_known && line.ends_with(')'))
     };
-    code.lines().any(is_certain).then(|| Spoken {
+    code.lines().any(is_certain).then(|| DialectReply {
         actions: vec![SpokenAction::Code(code.to_owned())],
-        ..Spoken::default()
+        ..DialectReply::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::tagged::json_actions;
 use super::tokens::first_json;
-use super::{Spoken, SpokenAction};
+use super::{DialectReply, SpokenAction};
 use crate::format::FormatContext;
 use serde_json::Value;
 
@@ -28,14 +28,14 @@ const MARKERS: &[&str] = &[
 ];
 
 /// Calls as JSON after one of the [`MARKERS`].
-pub(super) fn marked_calls(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn marked_calls(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let (start, marker) = MARKERS
         .iter()
         .filter_map(|marker| Some((text.find(marker)?, *marker)))
         .min()?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[start..].split(marker).skip(1) {
         // A marker may have the bracket of the list in it.
@@ -63,13 +63,13 @@ pub(super) fn marked_calls(text: &str, context: &FormatContext) -> Option<Spoken
 }
 
 /// FunctionGemma: `<start_function_call>call:NAME{key:<escape>text<escape>,count:2}<end_function_call>`.
-pub(super) fn function_gemma(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn function_gemma(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "<start_function_call>";
     const ESCAPE: &str = "<escape>";
     let start = text.find(BEGIN)?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[start..].split(BEGIN).skip(1) {
         let body = part.split("<end_function_call>").next().unwrap_or(part);

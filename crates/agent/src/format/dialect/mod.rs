@@ -23,7 +23,7 @@ pub(super) struct Dialect {
     /// The name, for the text that a model reads about its reply.
     pub(super) name: &'static str,
     /// Reads the actions of a text in this dialect. `None` where the text has none.
-    read: fn(&str, &FormatContext) -> Option<Spoken>,
+    read: fn(&str, &FormatContext) -> Option<DialectReply>,
 }
 
 /// All dialects, in the order in which they are tried. Each has fixtures in `tests/fixtures/dialect-*.reply`.
@@ -92,7 +92,7 @@ pub(super) const DIALECTS: &[Dialect] = &[
 
 /// What a text says in a dialect.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Spoken {
+pub(super) struct DialectReply {
     /// The actions, in order. Empty where the text is in the dialect and cannot be read.
     actions: Vec<SpokenAction>,
     /// The answer, where the dialect marks one.

@@ -1,7 +1,7 @@
 //! The ReAct form: `Action: NAME`, `Action Input: …`, and an `Observation:` that the model often invents.
 
 use super::tokens::first_json;
-use super::{Spoken, SpokenAction};
+use super::{DialectReply, SpokenAction};
 use crate::format::FormatContext;
 use crate::repair::lines;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 const NEXT_LABELS: &[&str] = &["observation", "thought", "final answer", "action"];
 
 /// The first action of a reply in the ReAct form. What follows it was written before the action ran, so it does not count.
-pub(super) fn react(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn react(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let mut lines = lines(text).peekable();
     let (start, name) = loop {
         let (start, line) = lines.next()?;
@@ -34,9 +34,9 @@ pub(super) fn react(text: &str, context: &FormatContext) -> Option<Spoken> {
         body.push(line);
     }
     let body = body.join("\n");
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     if let Some(first) = input {
         let input = format!("{first}\n{body}");

@@ -1,7 +1,7 @@
 //! Dialects with tags, and calls as plain JSON or as a list of Python calls.
 
 use super::tokens::{first_json, json_call};
-use super::{Spoken, SpokenAction};
+use super::{DialectReply, SpokenAction};
 use crate::format::FormatContext;
 use crate::repair::{code_blocks, find_tags};
 use cellblock_tools::names::EXECUTE_PYTHON_CODE;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// Calls with one tag for each parameter: `<function=NAME><parameter=KEY>value</parameter></function>` (Qwen3-Coder),
 /// `<function=NAME>{…}</function>` (Llama 3.1), and `<invoke name="NAME"><parameter name="KEY">value</parameter></invoke>` (Claude).
-pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let forms = [
         ("<function=", "</function>", "<parameter="),
         ("<invoke name=", "</invoke>", "<parameter name="),
@@ -29,9 +29,9 @@ pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Spoke
         "<\u{ff5c}DSML\u{ff5c}function_calls>",
     ];
     let wrapper = wrappers.iter().filter_map(|tag| text.find(tag)).min();
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: wrapper.unwrap_or(first).min(first),
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[first..].split(open).skip(1) {
         let (body, is_closed) = match part.split_once(close) {
@@ -96,11 +96,11 @@ fn is_text_parameter(context: &FormatContext, tool: &str, key: &str) -> bool {
 
 /// Calls as JSON between tags: `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (Qwen, Hermes), or the name and then pairs of
 /// `<arg_key>` and `<arg_value>` (GLM).
-pub(super) fn tool_call_tags(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn tool_call_tags(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let tags = find_tags(text, &["tool_call"]);
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: tags.first()?.start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for tag in tags {
         spoken.is_open |= !tag.is_closed;
@@ -157,11 +157,11 @@ const CODE_TAGS: &[&str] = &[
 ];
 
 /// Code between tags, in a run with another format than `xml`.
-pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<DialectReply> {
     let tags = find_tags(text, CODE_TAGS);
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: tags.first()?.start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for tag in tags {
         spoken.is_open |= !tag.is_closed;
@@ -175,7 +175,7 @@ pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<Spoken> {
 
 /// Calls as plain JSON: `{"name": …, "arguments": {…}}`, as the whole text, in a fence, or at the beginning of a line after some words.
 /// Only for tools that there are: an answer may be JSON too. Objects of the formats `json` and `next_step` are read too.
-pub(super) fn bare_call(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn bare_call(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let starts = starts.filter(|at| {
         let line = text[*at..].trim_start_matches([' ', '\t']);
@@ -193,7 +193,7 @@ pub(super) fn bare_call(text: &str, context: &FormatContext) -> Option<Spoken> {
             continue;
         };
         if let Some(spoken) = json_actions(&value, context) {
-            return Some(Spoken { start, ..spoken });
+            return Some(DialectReply { start, ..spoken });
         }
     }
     None
@@ -204,7 +204,7 @@ const MAX_JSON_STARTS: usize = 50;
 
 /// The actions of a JSON value: a call, a list of calls, or an object of the format `json` or `next_step`. `None` where it has none, or
 /// where one of them names a tool that there is not.
-pub(super) fn json_actions(value: &Value, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn json_actions(value: &Value, context: &FormatContext) -> Option<DialectReply> {
     let values = match value {
         Value::Array(values) => values.as_slice(),
         value => std::slice::from_ref(value),
@@ -212,7 +212,7 @@ pub(super) fn json_actions(value: &Value, context: &FormatContext) -> Option<Spo
     if values.is_empty() {
         return None;
     }
-    let mut spoken = Spoken::default();
+    let mut spoken = DialectReply::default();
     for value in values {
         if let Some(answer) = json_answer(value) {
             spoken.answer = Some(answer);
@@ -284,7 +284,7 @@ fn inline_call(value: &Value) -> Option<SpokenAction> {
 
 /// A list of Python calls that is the whole text: `[get_weather(city="Rome")]` (Gemma 3, Llama 4). The text itself is the code, where
 /// every function in it is a tool.
-pub(super) fn list_of_calls(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn list_of_calls(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let trimmed = text.trim();
     // A fence around it has been read already.
     if !code_blocks(trimmed).is_empty() {
@@ -296,8 +296,8 @@ pub(super) fn list_of_calls(text: &str, context: &FormatContext) -> Option<Spoke
     let is_tool = offered
         .iter()
         .any(|tool| tool.name.replace('-', "_") == name.trim());
-    (is_tool && inner.ends_with(')')).then(|| Spoken {
+    (is_tool && inner.ends_with(')')).then(|| DialectReply {
         actions: vec![SpokenAction::Code(trimmed.to_owned())],
-        ..Spoken::default()
+        ..DialectReply::default()
     })
 }

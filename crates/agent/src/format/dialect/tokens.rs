@@ -1,17 +1,17 @@
 //! Dialects with special tokens, which an endpoint should have read and did not.
 
-use super::{Spoken, SpokenAction};
+use super::{DialectReply, SpokenAction};
 use crate::format::FormatContext;
 use serde_json::Value;
 
 /// The format of gpt-oss: `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>`. Code of the built-in
 /// interpreter is sent to `python`, and the answer is in the channel `final`.
-pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const MESSAGE: &str = "<|message|>";
     let start = text.find("<|channel|>")?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[start..].split("<|channel|>").skip(1) {
         let Some((head, rest)) = part.split_once(MESSAGE) else {
@@ -44,15 +44,15 @@ pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<Spoken> {
 
 /// The tokens of DeepSeek: `<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME`, a JSON fence, `<｜tool▁call▁end｜>` (V3, R1), or
 /// `<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` (V3.1).
-pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>";
     const SEPARATOR: &str = "<\u{ff5c}tool\u{2581}sep\u{ff5c}>";
     const END: &str = "<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>";
     const ALL_BEGIN: &str = "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>";
     let first = text.find(BEGIN)?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: text.find(ALL_BEGIN).unwrap_or(first).min(first),
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[first..].split(BEGIN).skip(1) {
         let (body, is_closed) = match part.split_once(END) {
@@ -73,15 +73,15 @@ pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<Spoken> {
 }
 
 /// The tokens of Kimi K2: `<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`.
-pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "<|tool_call_begin|>";
     let first = text.find(BEGIN)?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start: text
             .find("<|tool_calls_section_begin|>")
             .unwrap_or(first)
             .min(first),
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[first..].split(BEGIN).skip(1) {
         let Some((name, rest)) = part.split_once("<|tool_call_argument_begin|>") else {
@@ -100,12 +100,12 @@ pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<Spoken> {
 }
 
 /// The tokens of Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, or `[TOOL_CALLS]NAME[ARGS]{…}` since version 11 of its tokenizer.
-pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<Spoken> {
+pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "[TOOL_CALLS]";
     let start = text.find(BEGIN)?;
-    let mut spoken = Spoken {
+    let mut spoken = DialectReply {
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     };
     for part in text[start..].split(BEGIN).skip(1) {
         if let Some((name, arguments)) = part.split_once("[ARGS]") {
@@ -133,7 +133,7 @@ pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<Spoken> {
 }
 
 /// The tag of Llama 3: `<|python_tag|>` before code, or before a call as JSON or as `NAME.call(…)`.
-pub(super) fn llama(text: &str, context: &FormatContext) -> Option<Spoken> {
+pub(super) fn llama(text: &str, context: &FormatContext) -> Option<DialectReply> {
     const TAG: &str = "<|python_tag|>";
     let start = text.find(TAG)?;
     let rest = &text[start + TAG.len()..];
@@ -147,10 +147,10 @@ pub(super) fn llama(text: &str, context: &FormatContext) -> Option<Spoken> {
             (!code.trim().is_empty()).then_some(SpokenAction::Code(code))
         }),
     };
-    Some(Spoken {
+    Some(DialectReply {
         actions: action.into_iter().collect(),
         start,
-        ..Spoken::default()
+        ..DialectReply::default()
     })
 }
 

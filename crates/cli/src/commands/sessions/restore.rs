@@ -5,7 +5,7 @@ use crate::cell_run::Signals;
 use crate::commands::repl::{REPL_IDLE_LIMIT, Shell, run_prompt};
 use crate::process;
 use crate::terminal::{Console, Style, plural};
-use cellblock::journal::{Fate, Journal, Journals, Report, Restore, Restored};
+use cellblock::journal::{CellFate, Journal, Journals, Report, Restore, Restored};
 use cellblock::{Host, Preload};
 use clap::Args;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub(super) fn run(
             how = how.workspace(workspace);
         }
         let told = |text: &str| console.say(&console.on_err(Style::Dim, text));
-        let count = journal.story().kept().count();
+        let count = journal.summary().kept().count();
         let mut begun = 0;
         let replay = how.run_with(&host, &journal, |cell| {
             begun += 1;
@@ -165,7 +165,7 @@ fn say(journal: &Journal, report: &Report, line: &mut dyn FnMut(&str), console: 
         plural(report.replayed.len() as u64, "cell")
     ));
     for left_out in &report.left_out {
-        if matches!(left_out.fate, Fate::Unfinished | Fate::Lost) {
+        if matches!(left_out.fate, CellFate::Unfinished | CellFate::Lost) {
             line(&format!(
                 "left out: cell {}, {}",
                 left_out.cell, left_out.fate

@@ -2,7 +2,7 @@
 
 use crate::terminal::{Console, DisplayText, Style, date, milliseconds};
 use cellblock::Status;
-use cellblock::journal::{CellStory, Fate, Journal, Journals, Life, RecordedCall};
+use cellblock::journal::{CellFate, CellSummary, Journal, Journals, Life, RecordedCall};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io;
@@ -38,8 +38,8 @@ pub(super) fn run(
 }
 
 fn as_json(journal: &Journal) -> Value {
-    let story = journal.story();
-    let cell = |cell: &CellStory| {
+    let summary = journal.summary();
+    let cell = |cell: &CellSummary| {
         let ended = cell.ended.as_ref();
         json!({
             "cell": cell.number, "code": cell.cell.code, "timeout": cell.cell.timeout, "atomic": cell.cell.atomic,
@@ -59,7 +59,7 @@ fn as_json(journal: &Journal) -> Value {
         "state": journal.life.name(), "reason": reason, "incomplete": journal.incomplete,
         "workspace": journal.workspace, "python": journal.opened.python, "isolation": journal.opened.isolation,
         "options": journal.opened.options,
-        "cells": story.cells.iter().map(cell).collect::<Vec<Value>>(),
+        "cells": summary.cells.iter().map(cell).collect::<Vec<Value>>(),
     })
 }
 
@@ -80,11 +80,11 @@ impl Page<'_> {
             opened.isolation
         ))?;
         console.print_guest(&format!("workspace {}\n", journal.workspace.display()))?;
-        let story = journal.story();
-        for cell in &story.cells {
+        let summary = journal.summary();
+        for cell in &summary.cells {
             self.cell(cell)?;
         }
-        let running = story.cells.iter().rfind(|cell| cell.ended.is_none());
+        let running = summary.cells.iter().rfind(|cell| cell.ended.is_none());
         let end = match (&journal.life, running) {
             (Life::Alive, _) => "it is alive".to_owned(),
             (Life::Ended(reason), _) => format!("it ended: {reason}"),
@@ -98,14 +98,14 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn cell(&self, cell: &CellStory) -> io::Result<()> {
+    fn cell(&self, cell: &CellSummary) -> io::Result<()> {
         let console = self.console;
         let mut words = vec![format!("cell {}", cell.number)];
         if let Some(ended) = &cell.ended {
             words.push(ended.result.status.to_string());
             words.push(milliseconds(ended.result.usage.wall_ms));
         }
-        if cell.fate != Fate::Kept {
+        if cell.fate != CellFate::Kept {
             words.push(cell.fate.name().to_owned());
         }
         console.print_line(&format!(

@@ -13,11 +13,11 @@ use crate::sys::{Errno, Fd, Result};
 /// How an init hands descriptors over.
 pub struct Handover {
     can_be_stopped: bool,
-    stray: Option<Stray>,
+    undelivered: Option<UndeliveredDescriptor>,
 }
 
 /// A descriptor in the table of a caller that was not told of it.
-struct Stray {
+struct UndeliveredDescriptor {
     notification: Notification,
     number: Fd,
 }
@@ -27,7 +27,7 @@ impl Handover {
     pub fn of(can_be_stopped: bool) -> Handover {
         Handover {
             can_be_stopped,
-            stray: None,
+            undelivered: None,
         }
     }
 
@@ -46,22 +46,23 @@ impl Handover {
                 outcome => return outcome,
             }
         }
-        let stray = self.stray.as_ref();
-        let stray = stray.filter(|stray| stray.notification.is_repeated_by(notification));
-        let number = match stray {
-            Some(Stray { number, .. }) => {
+        let undelivered = self.undelivered.as_ref();
+        let undelivered =
+            undelivered.filter(|undelivered| undelivered.notification.is_repeated_by(notification));
+        let number = match undelivered {
+            Some(UndeliveredDescriptor { number, .. }) => {
                 notify::give(listener, notification, descriptor, *number, on_execute)
                     .map(|()| *number)
             }
             None => notify::add(listener, notification, descriptor, on_execute),
         }?;
         let notification = *notification;
-        self.stray = Some(Stray {
+        self.undelivered = Some(UndeliveredDescriptor {
             notification,
             number,
         });
         notify::return_value(listener, notification.id(), i64::from(number)).inspect(|()| {
-            self.stray = None;
+            self.undelivered = None;
         })
     }
 }

@@ -15,8 +15,8 @@ fn own() -> SessionProcesses {
 fn what_is_not_there_holds_nothing() {
     let no_process = SessionProcesses::below(u32::MAX);
     assert_eq!(
-        no_process.unnamed_files(&[], Path::new(WORKSPACE), &[]),
-        UnnamedFiles::default()
+        no_process.unlinked_files(&[], Path::new(WORKSPACE), &[]),
+        UnlinkedFiles::default()
     );
     assert_eq!(no_process.written(), []);
     assert!(!no_process.kill_head(1));
@@ -29,8 +29,8 @@ fn a_file_without_a_name_counts_for_the_process_that_has_it_open() {
     let metadata = file.metadata().unwrap();
     let size = || {
         own()
-            .unnamed_files(&[metadata.dev()], Path::new(WORKSPACE), &[])
-            .nameless
+            .unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[])
+            .unlinked
             .get(&metadata.ino())
             .copied()
     };
@@ -49,9 +49,9 @@ fn a_file_whose_size_is_told_by_its_length_alone_counts_in_full() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 30).unwrap();
     let metadata = file.metadata().unwrap();
-    let unnamed_files = own().unnamed_files(&[metadata.dev()], Path::new(WORKSPACE), &[]);
+    let unlinked_files = own().unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[]);
     assert_eq!(
-        unnamed_files.nameless[&metadata.ino()],
+        unlinked_files.unlinked[&metadata.ino()],
         Size::Exactly(1 << 30)
     );
 }
@@ -65,10 +65,10 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
     assert_eq!(descriptors_waiting_in(far.as_raw_fd()), 1);
     assert_eq!(descriptors_waiting_in(near.as_raw_fd()), 0);
     let all = own()
-        .unnamed_files(&[], Path::new(WORKSPACE), &[])
+        .unlinked_files(&[], Path::new(WORKSPACE), &[])
         .in_flight;
     let others = own()
-        .unnamed_files(&[], Path::new(WORKSPACE), &[inode])
+        .unlinked_files(&[], Path::new(WORKSPACE), &[inode])
         .in_flight;
     // Other tests have sockets as well.
     assert!(
@@ -76,10 +76,10 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
             || (0..50).any(|_| {
                 std::thread::sleep(Duration::from_millis(20));
                 own()
-                    .unnamed_files(&[], Path::new(WORKSPACE), &[])
+                    .unlinked_files(&[], Path::new(WORKSPACE), &[])
                     .in_flight
                     > own()
-                        .unnamed_files(&[], Path::new(WORKSPACE), &[inode])
+                        .unlinked_files(&[], Path::new(WORKSPACE), &[inode])
                         .in_flight
             })
     );

@@ -3,12 +3,12 @@
 //! Of descriptors that wait in sockets the kernel does not tell what they are; of mapped files it tells only root how large they are. So while
 //! there are any, all that the session's processes have written since, and that is not seen elsewhere, counts as kept there.
 
-use cellblock_sandbox::{FileSystem, Size, UnnamedFiles, Written};
+use cellblock_sandbox::{FileSystem, Size, UnlinkedFiles, Written};
 use std::collections::HashMap;
 
 /// The tracker of files without a name, from one look to the next.
 #[derive(Debug, Default)]
-pub(crate) struct NamelessTracker {
+pub(crate) struct UnlinkedFileTracker {
     /// How large each file was when it was last seen as a whole.
     sizes: HashMap<u64, u64>,
     tally: WriteCounter,
@@ -23,7 +23,7 @@ struct Snapshot {
     write_count: WriteCount,
     /// Bytes that were seen, with and without a name.
     seen: u64,
-    nameless: u64,
+    unlinked: u64,
     free: u64,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct Nameless {
     pub(crate) has_unknown: bool,
 }
 
-impl NamelessTracker {
+impl UnlinkedFileTracker {
     /// Takes in what a look found; `named` is what the session added that has a name.
     pub(crate) fn take(
         &mut self,
-        holdings: &UnnamedFiles,
+        holdings: &UnlinkedFiles,
         written: &[Written],
         own: &[u32],
         named: u64,
@@ -56,12 +56,12 @@ impl NamelessTracker {
             };
             (*inode, size.known().max(earlier.unwrap_or(0)))
         };
-        self.sizes = holdings.nameless.iter().map(size_of).collect();
-        let nameless: u64 = self.sizes.values().sum();
+        self.sizes = holdings.unlinked.iter().map(size_of).collect();
+        let unlinked: u64 = self.sizes.values().sum();
         let now = Snapshot {
             write_count,
-            seen: named.saturating_add(nameless),
-            nameless,
+            seen: named.saturating_add(unlinked),
+            unlinked,
             free: file_system.map_or(0, |system| system.free),
         };
         let has_unknown = holdings.has_unknown();
@@ -75,9 +75,9 @@ impl NamelessTracker {
             unseen(&since, &now, is_counted)
         });
         Nameless {
-            bytes: nameless.saturating_add(hidden),
+            bytes: unlinked.saturating_add(hidden),
             files: holdings
-                .nameless
+                .unlinked
                 .len()
                 .saturating_add(holdings.in_flight as usize),
             has_unknown,
@@ -95,8 +95,8 @@ impl NamelessTracker {
     }
 
     /// Bytes of files without a name that the last look found.
-    pub(crate) fn seen_nameless(&self) -> u64 {
-        self.last.nameless
+    pub(crate) fn seen_unlinked(&self) -> u64 {
+        self.last.unlinked
     }
 
     /// Whether the last look found any.
@@ -118,7 +118,7 @@ fn unseen(since: &Snapshot, now: &Snapshot, is_counted: bool) -> u64 {
         // What a process wrote is forgotten with it, unless its parent waits for it. The space that is gone is not.
         written.max(since.free.saturating_sub(now.free))
     };
-    let lost_sight_of = since.nameless.saturating_sub(now.nameless);
+    let lost_sight_of = since.unlinked.saturating_sub(now.unlinked);
     most.saturating_sub(now.seen.saturating_sub(since.seen))
         .max(lost_sight_of)
 }
@@ -185,24 +185,24 @@ mod tests {
         }
     }
 
-    fn open<const N: usize>(files: [(u64, Size); N]) -> UnnamedFiles {
-        UnnamedFiles {
-            nameless: files.into(),
+    fn open<const N: usize>(files: [(u64, Size); N]) -> UnlinkedFiles {
+        UnlinkedFiles {
+            unlinked: files.into(),
             in_flight: 0,
         }
     }
 
-    fn waiting() -> UnnamedFiles {
-        UnnamedFiles {
+    fn waiting() -> UnlinkedFiles {
+        UnlinkedFiles {
             in_flight: 1,
-            ..UnnamedFiles::default()
+            ..UnlinkedFiles::default()
         }
     }
 
     /// On a file system of which nothing is told; the free space is not known.
     fn bytes(
-        hidden: &mut NamelessTracker,
-        holdings: &UnnamedFiles,
+        hidden: &mut UnlinkedFileTracker,
+        holdings: &UnlinkedFiles,
         written: &[Written],
         named: u64,
     ) -> u64 {
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_seen_counts_once() {
-        let mut hidden = NamelessTracker::default();
+        let mut hidden = UnlinkedFileTracker::default();
         let holdings = open([(1, Size::Exactly(10)), (2, Size::Exactly(5))]);
         assert_eq!(bytes(&mut hidden, &holdings, &[process(2, 100)], 50), 15);
         assert!(!hidden.is_nothing());
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_only_mapped_is_as_large_as_it_was_when_it_was_open() {
-        let mut hidden = NamelessTracker::default();
+        let mut hidden = UnlinkedFileTracker::default();
         bytes(&mut hidden, &open([(1, Size::Exactly(70))]), &[], 0);
         assert_eq!(
             bytes(&mut hidden, &open([(1, Size::AtLeast(4))]), &[], 0),
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_written_while_descriptors_wait_counts_as_kept_there() {
-        let mut hidden = NamelessTracker::default();
+        let mut hidden = UnlinkedFileTracker::default();
         bytes(&mut hidden, &open([]), &[process(2, 1000)], 0);
         // It may only be on its way.
         assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 1010)], 0), 0);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_open_and_waits_now_still_counts() {
-        let mut hidden = NamelessTracker::default();
+        let mut hidden = UnlinkedFileTracker::default();
         let holdings = open([(1, Size::Exactly(40))]);
         bytes(&mut hidden, &holdings, &[process(2, 40)], 0);
         bytes(&mut hidden, &waiting(), &[process(2, 40)], 0);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// One cell of a journal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CellStory {
+pub struct CellSummary {
     /// The number of the cell.
     pub number: u64,
     /// The cell as it was asked for.
@@ -19,13 +19,13 @@ pub struct CellStory {
     /// The record of the cell's end; `None` when the journal ends before the cell did.
     pub ended: Option<Ended>,
     /// Whether the cell's effects are part of the state at the end, and why not.
-    pub fate: Fate,
+    pub fate: CellFate,
 }
 
 /// Whether a cell's effects are part of the state at the end, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum CellFate {
     /// The effects are part of the state at the end.
     Kept,
     /// The effects were taken back by `undo`.
@@ -40,21 +40,21 @@ pub enum Fate {
     Unfinished,
 }
 
-impl Fate {
+impl CellFate {
     /// In words: `kept`, `undone`, …
     pub fn name(self) -> &'static str {
         match self {
-            Fate::Kept => "kept",
-            Fate::Undone => "undone",
-            Fate::NeverHappened => "not kept",
-            Fate::Lost => "lost with a later crash",
-            Fate::Interrupted => "interrupted",
-            Fate::Unfinished => "not finished",
+            CellFate::Kept => "kept",
+            CellFate::Undone => "undone",
+            CellFate::NeverHappened => "not kept",
+            CellFate::Lost => "lost with a later crash",
+            CellFate::Interrupted => "interrupted",
+            CellFate::Unfinished => "not finished",
         }
     }
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for CellFate {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(self.name())
     }
@@ -64,7 +64,7 @@ impl fmt::Display for Fate {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<'a> {
     /// Run a cell.
-    Cell(&'a CellStory),
+    Cell(&'a CellSummary),
     /// Bind variables.
     Seed(&'a Seed),
     /// Offer these tools.
@@ -77,9 +77,9 @@ pub enum Step<'a> {
 
 /// A journal, understood.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Story<'a> {
+pub struct JournalSummary<'a> {
     /// Every cell, in order.
-    pub cells: Vec<CellStory>,
+    pub cells: Vec<CellSummary>,
     steps: Vec<Item<'a>>,
 }
 
@@ -91,20 +91,20 @@ enum Item<'a> {
 }
 
 impl Journal {
-    /// Reads the records of the journal as a story.
-    pub fn story(&self) -> Story<'_> {
-        let mut story = Story {
+    /// Reads the records and says what they mean.
+    pub fn summary(&self) -> JournalSummary<'_> {
+        let mut summary = JournalSummary {
             cells: Vec::new(),
             steps: Vec::new(),
         };
         for line in &self.lines {
-            story.tell(line.at, &line.record);
+            summary.add(line.at, &line.record);
         }
-        story
+        summary
     }
 }
 
-impl<'a> Story<'a> {
+impl<'a> JournalSummary<'a> {
     /// The steps that led to the state at the end, in order.
     pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.steps.iter().map(|item| match item {
@@ -114,11 +114,11 @@ impl<'a> Story<'a> {
     }
 
     /// The cells whose effects are there at the end.
-    pub fn kept(&self) -> impl Iterator<Item = &CellStory> {
-        self.cells.iter().filter(|cell| cell.fate == Fate::Kept)
+    pub fn kept(&self) -> impl Iterator<Item = &CellSummary> {
+        self.cells.iter().filter(|cell| cell.fate == CellFate::Kept)
     }
 
-    fn tell(&mut self, at: f64, record: &'a Record) {
+    fn add(&mut self, at: f64, record: &'a Record) {
         match record {
             Record::Begun {
                 cell,
@@ -128,7 +128,7 @@ impl<'a> Story<'a> {
                 env,
                 silent,
                 keep_value,
-            } => self.cells.push(CellStory {
+            } => self.cells.push(CellSummary {
                 number: *cell,
                 cell: Cell {
                     code: code.clone(),
@@ -141,7 +141,7 @@ impl<'a> Story<'a> {
                 },
                 begun_at: at,
                 ended: None,
-                fate: Fate::Unfinished,
+                fate: CellFate::Unfinished,
             }),
             Record::Ended(ended) => self.end(ended),
             Record::Seeded { variables } => self.step(Step::Seed(variables)),
@@ -152,8 +152,8 @@ impl<'a> Story<'a> {
                 bytes,
                 contents,
             } => self.step(Step::PutFile(path, *bytes, contents.as_ref())),
-            Record::Undone { stands, .. } => self.go_back(*stands, Fate::Undone),
-            Record::Restored { stands } => self.go_back(*stands, Fate::Lost),
+            Record::Undone { stands, .. } => self.go_back(*stands, CellFate::Undone),
+            Record::Restored { stands } => self.go_back(*stands, CellFate::Lost),
             Record::Opened(_)
             | Record::Forked { .. }
             | Record::Stopped { .. }
@@ -174,29 +174,29 @@ impl<'a> Story<'a> {
             return;
         };
         let fate = match (ended.result.state.outcome, ended.result.status) {
-            (StateOutcome::Restored | StateOutcome::Ended, _) => Fate::NeverHappened,
-            (StateOutcome::Kept, Status::Interrupted) => Fate::Interrupted,
-            (StateOutcome::Kept, _) => Fate::Kept,
+            (StateOutcome::Restored | StateOutcome::Ended, _) => CellFate::NeverHappened,
+            (StateOutcome::Kept, Status::Interrupted) => CellFate::Interrupted,
+            (StateOutcome::Kept, _) => CellFate::Kept,
         };
         self.cells[index].fate = fate;
         self.cells[index].ended = Some(ended.clone());
         match fate {
-            Fate::Kept => self.steps.push(Item::Cell(index)),
+            CellFate::Kept => self.steps.push(Item::Cell(index)),
             // Also what came before it may be gone: a checkpoint can be behind.
-            Fate::NeverHappened => self.go_back(ended.stands, Fate::Lost),
+            CellFate::NeverHappened => self.go_back(ended.stands, CellFate::Lost),
             _ => {}
         }
     }
 
     /// The state is again the one after cell `stands`. What was done between that cell and the next belongs to it; files that the
     /// host put there stay.
-    fn go_back(&mut self, stands: u64, fate: Fate) {
+    fn go_back(&mut self, stands: u64, fate: CellFate) {
         for cell in &mut self.cells {
-            if cell.fate == Fate::Interrupted && cell.number > stands {
+            if cell.fate == CellFate::Interrupted && cell.number > stands {
                 cell.fate = fate;
             }
         }
-        let is_later = |cells: &[CellStory], item: &Item<'_>| match item {
+        let is_later = |cells: &[CellSummary], item: &Item<'_>| match item {
             Item::Cell(index) => cells[*index].number > stands,
             Item::Other(_) => false,
         };

@@ -14,9 +14,9 @@ use std::path::Path;
 
 /// The files without a name that a session's processes hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnnamedFiles {
+pub struct UnlinkedFiles {
     /// The files without a name that are open, mapped or executed, by their inode: what each takes on disk, as far as that can be told.
-    pub nameless: HashMap<u64, Size>,
+    pub unlinked: HashMap<u64, Size>,
     /// How many descriptors wait in sockets that a process of the session has open. Each may be a file, or a socket in which others wait.
     pub in_flight: u64,
 }
@@ -53,22 +53,22 @@ pub struct Written {
 impl SessionProcesses {
     /// The files without a name that the session's processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
     /// their inodes, do not count: the host has put them there. Processes know the workspace as `workspace`.
-    pub fn unnamed_files(self, devices: &[u64], workspace: &Path, own: &[u64]) -> UnnamedFiles {
-        let mut unnamed_files = UnnamedFiles::default();
+    pub fn unlinked_files(self, devices: &[u64], workspace: &Path, own: &[u64]) -> UnlinkedFiles {
+        let mut unlinked_files = UnlinkedFiles::default();
         let mut sockets = HashMap::new();
         for pid in self.ids() {
             for task in tables_of(pid) {
-                unnamed_files.add_open(&task, devices, &mut sockets);
+                unlinked_files.add_open(&task, devices, &mut sockets);
             }
-            unnamed_files.add_mapped(pid, devices, workspace);
+            unlinked_files.add_mapped(pid, devices, workspace);
         }
         // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
         for mapping in deleted_mappings(&self.init().to_string(), devices, workspace) {
-            unnamed_files.nameless.remove(&mapping.inode);
+            unlinked_files.unlinked.remove(&mapping.inode);
         }
         sockets.retain(|inode, _| !own.contains(inode));
-        unnamed_files.in_flight = sockets.into_values().sum();
-        unnamed_files
+        unlinked_files.in_flight = sockets.into_values().sum();
+        unlinked_files
     }
 
     /// The bytes that each of the session's processes has written.
@@ -116,11 +116,11 @@ pub fn descriptors_waiting_in(socket: i32) -> u64 {
     waiting_in(&format!("/proc/self/fdinfo/{socket}")).map_or(0, |(_, count)| count)
 }
 
-impl UnnamedFiles {
+impl UnlinkedFiles {
     /// Whether there is something whose size cannot be told.
     pub fn has_unknown(&self) -> bool {
         let is_unknown = |size: &Size| matches!(size, Size::AtLeast(_));
-        self.in_flight > 0 || self.nameless.values().any(is_unknown)
+        self.in_flight > 0 || self.unlinked.values().any(is_unknown)
     }
 
     fn add_open(&mut self, task: &str, devices: &[u64], sockets: &mut HashMap<u64, u64>) {
@@ -147,7 +147,7 @@ impl UnnamedFiles {
         // A directory that was removed is empty, but may have been large.
         if file.nlink() == 0 && devices.contains(&file.dev()) {
             let bytes = file.len().max(file.blocks() * 512);
-            self.nameless.insert(file.ino(), Size::Exactly(bytes));
+            self.unlinked.insert(file.ino(), Size::Exactly(bytes));
         }
     }
 
@@ -167,10 +167,10 @@ impl UnnamedFiles {
             match fs::metadata(format!("/proc/{task}/map_files/{range}")) {
                 Ok(file) => {
                     let bytes = file.len().max(file.blocks() * 512);
-                    self.nameless.insert(inode, Size::Exactly(bytes));
+                    self.unlinked.insert(inode, Size::Exactly(bytes));
                 }
                 Err(_) => {
-                    let size = self.nameless.entry(inode).or_insert(Size::AtLeast(reach));
+                    let size = self.unlinked.entry(inode).or_insert(Size::AtLeast(reach));
                     if let Size::AtLeast(bytes) = size {
                         *bytes = reach.max(*bytes);
                     }
@@ -277,5 +277,5 @@ fn deleted_mapping(line: &str, devices: &[u64], workspace: &Path) -> Option<Mapp
 }
 
 #[cfg(test)]
-#[path = "unnamed_files_tests.rs"]
+#[path = "unlinked_files_tests.rs"]
 mod tests;
