@@ -260,6 +260,11 @@ impl AgentRunArgs {
         Approval::new(self.approval.policy(config), approver.or(at_terminal))
     }
 
+    /// Whether some tools are written in Python. They have state of their own, which no record keeps.
+    pub(crate) fn has_python_tools(&self) -> bool {
+        self.toolbox.has_folders()
+    }
+
     /// Whether sessions can be opened on a host that was made without these flags.
     pub(crate) fn wants_no_other_python(&self) -> bool {
         self.python.python.is_none() && !self.python.stdlib && self.environment.env.is_none()

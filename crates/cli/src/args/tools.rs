@@ -98,6 +98,11 @@ impl Toolbox {
 }
 
 impl ToolboxArgs {
+    /// Whether a folder of tools is named.
+    pub(crate) fn has_folders(&self) -> bool {
+        !self.tools_dir.is_empty()
+    }
+
     /// All tools. Those written in Python are loaded now, in a session of their own; other MCP servers are started now. One that does not
     /// start is named, and the rest works.
     pub(crate) async fn open(

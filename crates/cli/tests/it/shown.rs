@@ -95,6 +95,8 @@ fn without_colours_a_terminal_shows_none() {
         &model.url,
         "--format",
         "markdown",
+        "--prompt",
+        "deep-research",
     ];
     let mut terminal = Terminal::open_with(&Place::new(), &arguments, &[("NO_COLOR", "1")]);
     for text in [

@@ -236,7 +236,11 @@ pub fn normal_text(text: &str, place: &Place) -> String {
         text = text.replace(cache, "[CACHE]");
     }
     text = text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]");
-    let lines: Vec<String> = text.split('\n').map(normal_line).collect();
+    // Where a cell was when its time was over is told only if Python answers in time.
+    let lines = text
+        .split('\n')
+        .filter(|line| !line.starts_with("[stopped in line "));
+    let lines: Vec<String> = lines.map(normal_line).collect();
     lines.join("\n")
 }
 

@@ -16,6 +16,7 @@
 )]
 
 mod environment;
+mod examples;
 mod pipe;
 mod table;
 

@@ -20,17 +20,16 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct ExecutePythonCodeTool;
 
-/// Runs Python code in a live session and returns what it printed, the value of its last expression, figures, and new files.
+/// Runs Python code in a live session and returns its output, its value, figures and new files.
 ///
-/// State persists: variables, functions and imports of one call are there in the next, so never repeat earlier code. To see a result,
-/// print it or make it the last expression; plt.show() shows plots. After an error, what ran before it is kept; after a time-out or a
-/// crash, the state is as before the call. The working directory is the workspace. Ask for missing packages with install_packages,
-/// where that is offered. Tools of the host are functions in the code: see help(tools).
+/// State persists, imports too. To see a result, print it or make it the last expression; plt.show() shows plots. After an error, what
+/// ran before it is kept; after a time-out or a crash, nothing is. Ask for missing packages with install_packages,
+/// where that is offered. Host tools are functions: see help(tools).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ExecutePythonCode {
-    /// The code; top-level await works.
+    /// Top-level await works.
     python_code_snippet: String,
-    /// Seconds after which it is stopped.
+    /// Seconds.
     // Without a value the session's own limit is used, which is 30 s unless a person chose another.
     #[serde(default)]
     #[schemars(with = "f64", extend("exclusiveMinimum" = 0, "default" = 30.0))]

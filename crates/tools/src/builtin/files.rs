@@ -20,16 +20,14 @@ const MAX_LISTED_FILES: usize = 500;
 #[derive(Debug)]
 pub struct FileReaderTool;
 
-/// Reads a text file of the workspace. Of a file larger than max_size_mb, its number of lines and bytes is told instead: read such a
-/// file with Python.
+/// Reads a text file of the workspace. Of one larger than max_size_mb, its number of lines and bytes is told instead.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FileReader {
     /// Relative to the workspace.
     file_path: String,
-    /// Such as utf-8, gbk or latin-1.
+    /// Such as gbk.
     #[serde(default = "default_encoding")]
     encoding: String,
-    /// The most megabytes that are read.
     #[serde(default = "default_size")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     max_size_mb: f64,
@@ -129,7 +127,7 @@ fn read_or_count(mut file: File, max_bytes: u64) -> io::Result<FileRead> {
 #[derive(Debug)]
 pub struct ListFilesTool;
 
-/// Lists the files of the workspace with their sizes, sorted by path.
+/// Lists the files of the workspace with their sizes.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ListFiles {
     /// Only files below this directory.

@@ -112,7 +112,7 @@ impl Page<'_> {
                 self.paragraph();
             }
             ("li", false) => {
-                self.line();
+                self.entry();
                 self.out.push_str("- ");
             }
             ("strong" | "b", _) => self.out.push_str("**"),
@@ -177,7 +177,7 @@ impl Page<'_> {
         let Some(cells) = self.cells.take().filter(|cells| !cells.is_empty()) else {
             return;
         };
-        self.line();
+        self.entry();
         self.out.push_str(&format!("| {} |", cells.join(" | ")));
         if !self.has_row {
             let marks = vec!["---"; cells.len()];
@@ -198,6 +198,15 @@ impl Page<'_> {
         self.trim_end();
         if !self.out.is_empty() {
             self.out.push_str("\n\n");
+        }
+    }
+
+    /// Begins a line, and keeps an empty line that is there already.
+    fn entry(&mut self) {
+        let is_after_paragraph = self.out.trim_end_matches(' ').ends_with("\n\n");
+        match is_after_paragraph {
+            true => self.paragraph(),
+            false => self.line(),
         }
     }
 

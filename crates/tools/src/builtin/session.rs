@@ -19,14 +19,13 @@ const INSTALL_TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug)]
 pub struct ComputeTool;
 
-/// Evaluates one Python expression and returns its value as text: for what must be exact to the character. It reads the variables of
-/// the session and changes nothing. sqrt, Decimal, date, Counter and their like are there without import. Statements, imports and print
-/// are refused. Earlier values are results[n]. Example: sum(map(int, str(2**100))).
+/// Evaluates one Python expression exactly, with the variables of the session, and changes nothing. sqrt, Decimal, date, Counter and
+/// their like need no import. Statements, imports and print are refused.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Compute {
     /// One expression.
     code: String,
-    /// What is computed, in a few words.
+    /// In a few words.
     description: String,
 }
 
@@ -112,7 +111,7 @@ pub struct UndoTool;
 /// outside is not taken back.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Undo {
-    /// How many cells to take back.
+    /// How many.
     #[serde(default = "one_cell")]
     #[schemars(range(min = 1, max = 50))]
     count: u32,

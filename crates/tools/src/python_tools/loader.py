@@ -286,7 +286,7 @@ def _to_json(result) -> dict:
     plain = _readable(tagged)
     if plain == tagged:
         return {"kind": "json", "data": plain}
-    return {"kind": "value", "data": tagged, "text": json.dumps(plain, ensure_ascii=False, default=repr)}
+    return {"kind": "value", "data": tagged, "text": plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)}
 
 
 # Bytes up to this many are values of Python; more of them are a handle.

@@ -130,10 +130,7 @@ pub fn function_schema(definition: &ToolDefinition, form: SchemaForm) -> Value {
 fn with_purpose(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut map = without_self_reference(parameters);
     let mut properties = Map::new();
-    properties.insert(
-        PURPOSE_FIELD.to_owned(),
-        json!({"type": "string", "description": "Why you call it, in a few words."}),
-    );
+    properties.insert(PURPOSE_FIELD.to_owned(), json!({"type": "string"}));
     if let Some(Value::Object(own)) = map.get("properties") {
         properties.extend(own.clone());
     }

@@ -59,7 +59,7 @@ fn t7_the_schema_has_the_names_that_models_know() {
     let definition = runner.registry().get("execute_python_code").unwrap();
     assert_eq!(
         json!(definition.parameters["properties"]["timeout"]),
-        json!({"description": "Seconds after which it is stopped.", "type": "number", "default": 30.0, "exclusiveMinimum": 0})
+        json!({"description": "Seconds.", "type": "number", "default": 30.0, "exclusiveMinimum": 0})
     );
     assert_eq!(
         json!(definition.parameters["required"]),

@@ -57,7 +57,7 @@ fn t3_the_schema_is_in_the_form_of_openai_and_takes_nothing_else() {
             "parameters": {
                 "type": "object",
                 "properties": {
-                    "tool_call_purpose": {"type": "string", "description": "Why you call it, in a few words."},
+                    "tool_call_purpose": {"type": "string"},
                     "city": {"description": "Where.", "type": "string"},
                     "days": {"description": "How many days.", "type": "integer", "minimum": 1, "maximum": 14, "default": 3},
                     "unit": {"description": "The scale.", "$ref": "#/$defs/Unit", "default": "C"},

@@ -228,7 +228,6 @@ pub(super) fn read_dialect(
     let text = without_end_tokens(text);
     let mut spoken = DIALECTS
         .iter()
-        .filter(|dialect| !is_own_form(dialect, format))
         .filter_map(|dialect| Some((dialect.name, (dialect.read)(text, context)?)));
     let Some((name, spoken)) = spoken.next() else {
         return match ACTION_TOKENS.iter().find(|token| text.contains(**token)) {
@@ -277,14 +276,6 @@ pub(super) fn read_dialect(
         repairs,
         ..Turn::default()
     }))
-}
-
-/// Whether a dialect is the form of a format itself, which the format reads.
-fn is_own_form(dialect: &Dialect, format: Format) -> bool {
-    match format {
-        Format::Xml => dialect.name == "execution-code tags",
-        _ => false,
-    }
 }
 
 /// The error for a reply whose action is in another form, with how to act in this format.

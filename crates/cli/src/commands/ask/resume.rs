@@ -37,6 +37,10 @@ pub(crate) async fn resume(options: ResumeOptions, console: &Console) -> anyhow:
         let text = format!("the record of the run is not complete: {problem}");
         console.note(&console.on_err(Style::Warning, "warning:"), &text);
     }
+    if past.is_some() && args.agent_run_args.has_python_tools() {
+        let text = "the tools of --tools-dir begin anew: what they kept in memory is lost, and their earlier results are known to the model alone";
+        console.note(&console.on_err(Style::Warning, "warning:"), text);
+    }
     // Of a session that is made again, the journal has the files too; then only a check wants them.
     let untrusted = args.agent_run_args.session.untrusted_directories();
     let files = match read_files(&args.files.files, &untrusted) {
