@@ -119,7 +119,7 @@ fn an_interrupt_is_heard_while_a_cell_runs_and_others_wait() {
     let mut pipe = place.pipe();
     pipe.send(json!({"id": 1, "op": "run", "code": "x = 1\nprint('started', flush=True)\nwhile True: pass"}));
     pipe.send(json!({"id": 2, "op": "run", "code": "x"}));
-    assert_eq!(pipe.next()["text"], "started\n");
+    pipe.wait_for_output("started\n");
     pipe.send(json!({"id": 3, "op": "interrupt"}));
     let mut lines = [pipe.next(), pipe.next(), pipe.next()];
     lines.sort_by_key(|line| line["id"].as_u64());

@@ -44,7 +44,7 @@ fn a_signal_closes_every_session() {
     let code = "print('started', flush=True)\nwhile True: pass";
     pipe.send(json!({"id": 1, "op": "run", "code": code}));
     pipe.send(json!({"id": 2, "op": "run", "code": "print('not begun')"}));
-    assert_eq!(pipe.next()["text"], "started\n");
+    pipe.wait_for_output("started\n");
     signal(&pipe.child, "TERM");
     let (lines, status) = pipe.end();
     let last = lines
@@ -76,7 +76,7 @@ fn a_signal_after_the_end_of_input_ends_what_still_runs() {
     let code = "print('started', flush=True)\nwhile True: pass";
     pipe.send(json!({"id": 1, "op": "run", "code": code}));
     drop(pipe.input.take());
-    assert_eq!(pipe.next()["text"], "started\n");
+    pipe.wait_for_output("started\n");
     signal(&pipe.child, "TERM");
     let (lines, status) = pipe.end();
     let last = lines.last().map(|line| line["result"]["status"].clone());

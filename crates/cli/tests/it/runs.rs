@@ -100,7 +100,8 @@ fn a_run_that_was_killed_in_the_middle_of_a_cell_goes_on_and_nothing_is_asked_tw
     );
     assert!(
         resumed.stderr.starts_with(
-            "note: the session was rebuilt: 1 cell replayed\n\
+            "warning: the tools of --tools-dir begin anew: what they kept in memory is lost\n\
+             note: the session was rebuilt: 1 cell replayed\n\
              note: cell 2 had not finished; it runs again\n\
              note: the run goes on after 2 steps\n"
         ),
@@ -178,7 +179,7 @@ fn a_cell_that_only_the_record_of_the_run_knows_is_replayed_too() {
     assert!(
         resumed
             .stderr
-            .starts_with("note: the session was rebuilt: 1 cell replayed\n"),
+            .contains("\nnote: the session was rebuilt: 1 cell replayed\n"),
         "{}",
         resumed.stderr
     );
@@ -352,7 +353,7 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
     assert!(
         resumed
             .stderr
-            .starts_with("note: the session was rebuilt: 1 cell replayed\n"),
+            .contains("\nnote: the session was rebuilt: 1 cell replayed\n"),
         "{}",
         resumed.stderr
     );

@@ -179,6 +179,16 @@ impl Pipe {
         serde_json::from_str(&line).unwrap()
     }
 
+    /// Waits until a cell has printed this. One `print` may come as several events.
+    pub fn wait_for_output(&mut self, expected: &str) {
+        let mut printed = String::new();
+        while printed != expected {
+            let line = self.next();
+            printed += line["text"].as_str().unwrap();
+            assert!(expected.starts_with(&printed), "{printed:?}");
+        }
+    }
+
     /// Sends a request and returns the line that comes next. That a session is not armed any more may be told at any time.
     pub fn ask(&mut self, request: Value) -> Value {
         self.send(request);
@@ -239,7 +249,7 @@ pub fn normal_text(text: &str, place: &Place) -> String {
     // Where a cell was when its time was over is told only if Python answers in time.
     let lines = text
         .split('\n')
-        .filter(|line| !line.starts_with("[stopped in line "));
+        .filter(|line| !line.trim_start().starts_with("[stopped in line "));
     let lines: Vec<String> = lines.map(normal_line).collect();
     lines.join("\n")
 }

@@ -38,7 +38,7 @@ pub(crate) async fn resume(options: ResumeOptions, console: &Console) -> anyhow:
         console.note(&console.on_err(Style::Warning, "warning:"), &text);
     }
     if past.is_some() && args.agent_run_args.has_python_tools() {
-        let text = "the tools of --tools-dir begin anew: what they kept in memory is lost, and their earlier results are known to the model alone";
+        let text = "the tools of --tools-dir begin anew: what they kept in memory is lost";
         console.note(&console.on_err(Style::Warning, "warning:"), text);
     }
     // Of a session that is made again, the journal has the files too; then only a check wants them.
