@@ -71,7 +71,7 @@ impl Tool for FetchPageTool {
             let reason = String::from_utf8_lossy(&output.stderr);
             let reason: String = reason.trim().chars().take(1_000).collect();
             return Err(ToolError::new(format!(
-                "{} could not be fetched: {reason}",
+                "{} could not be fetched: {reason}. Only hosts that the user has opened can be reached (--allow-net HOST)",
                 page.url
             )));
         };
