@@ -22,6 +22,9 @@ pub struct CellResult {
     pub exit_code: Option<i32>,
     /// The signal that ended the interpreter; null while it lives.
     pub signal: Option<i32>,
+    /// Where a cell was when its time was over, as its session says: `line 6 of <cell 3>`. Left out where it could not be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<String>,
     /// The text of standard output: all of it, or its beginning when `truncated` says so.
     pub stdout: String,
     /// The text of standard error, bounded in the same way.

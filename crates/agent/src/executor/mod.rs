@@ -170,8 +170,15 @@ pub struct CellOutcome {
 impl CellOutcome {
     /// The outcome of a call of the tool that runs code.
     pub(crate) fn new(call: CallOutcome, locale: Locale) -> CellOutcome {
+        let mut text = call.answer.for_model(locale, MAX_OBSERVATION_CHARS);
+        if let Some(place) = call.cell.as_ref().and_then(|cell| cell.stopped_at.as_ref()) {
+            text += &match locale {
+                Locale::En => format!("\n### Stopped in {place}"),
+                Locale::Zh => format!("\n### 停止位置：{place}"),
+            };
+        }
         CellOutcome {
-            text: call.answer.for_model(locale, MAX_OBSERVATION_CHARS),
+            text,
             attachments: attachments(&call.answer),
             result: call.cell,
         }

@@ -3,7 +3,7 @@
 use super::{Console, Style};
 use cellblock::{
     CellResult, CheckpointState, CheckpointStatus, FileChange, MimeBundle, Replay, State,
-    StateOutcome, Status, signal_name,
+    StateOutcome, Status, signal_name, visible_text,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -54,10 +54,15 @@ pub(crate) fn ending(result: &CellResult, limit: Duration) -> Option<String> {
     let cause = result.error.as_ref();
     match result.status {
         Status::Success | Status::Failure => None,
-        Status::Timeout => Some(format!(
-            "the cell was stopped: it did not end within {} s",
-            limit.as_secs_f64()
-        )),
+        Status::Timeout => {
+            let place = result.stopped_at.as_ref();
+            let place = place.map(|place| format!(" (in {})", visible_text(place)));
+            Some(format!(
+                "the cell was stopped: it did not end within {} s{}",
+                limit.as_secs_f64(),
+                place.unwrap_or_default()
+            ))
+        }
         Status::Interrupted if cause.is_some() => None,
         Status::Interrupted => Some("the cell was interrupted".to_owned()),
         Status::Crashed => Some(match (cause, result.signal, result.exit_code) {

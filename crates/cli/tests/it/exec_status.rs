@@ -29,7 +29,7 @@ fn a_time_out_is_124() {
     assert!(
         ended
             .stderr
-            .contains("error: the cell was stopped: it did not end within 0.5 s\n"),
+            .contains("error: the cell was stopped: it did not end within 0.5 s"),
         "{}",
         ended.stderr
     );

@@ -246,12 +246,13 @@ pub fn normal_text(text: &str, place: &Place) -> String {
         text = text.replace(cache, "[CACHE]");
     }
     text = text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]");
-    // Where a cell was when its time was over is told only if Python answers in time.
-    let lines = text
-        .split('\n')
-        .filter(|line| !line.trim_start().starts_with("[stopped in line "));
-    let lines: Vec<String> = lines.map(normal_line).collect();
-    lines.join("\n")
+    let lines = text.split('\n').map(without_place).map(normal_line);
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// A line without the place at which a cell was stopped: Python tells it only if it answers in time.
+fn without_place(line: &str) -> &str {
+    line.split(" (in line ").next().unwrap_or(line)
 }
 
 /// A line without the numbers that differ: times, memory, and the names of workspaces, which hold a time and a process id.

@@ -89,10 +89,17 @@ impl Model for ReplayModel {
     fn stream(&self, request: Request) -> ReplyStream {
         let path = self.path.clone();
         let (exchanges, used) = (Arc::clone(&self.exchanges), Arc::clone(&self.used));
-        let request = self.matching.part_of(&request).into_owned();
+        let matching = self.matching;
+        let request = matching.part_of(&request).into_owned();
         let reply = async move {
             let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
-            let outcome = answer(&path, &exchanges, &mut used, &request);
+            let mut outcome = answer(&path, &exchanges, &mut used, &request);
+            if matching == RequestMatch::Conversation
+                && let Ok(reply) = &mut outcome
+            {
+                // The tokens were counted for the recorded prompt, which may be another one.
+                reply.usage.estimated = true;
+            }
             stream_of(outcome)
         };
         Box::pin(stream::once(reply).flatten())

@@ -24,6 +24,7 @@ pub(crate) fn w6() -> CellResult {
         status: Status::Failure,
         exit_code: None,
         signal: None,
+        stopped_at: None,
         stdout: "start\n".to_owned(),
         stderr: String::new(),
         output: "start\n".to_owned(),

@@ -62,11 +62,6 @@ impl Capture {
         kept.decode(bytes)
     }
 
-    /// Whether the last line of the output has no end yet.
-    pub(crate) fn ends_inside_a_line(&self) -> bool {
-        self.output.bytes.last().is_some_and(|byte| *byte != b'\n')
-    }
-
     /// Bytes written to each stream.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.stdout.total, self.stderr.total)

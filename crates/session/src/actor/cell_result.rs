@@ -133,6 +133,7 @@ impl CellRun {
             status: exit.status,
             exit_code: exit.exit_code,
             signal: exit.signal,
+            stopped_at: self.stopped_at,
             stdout,
             stderr,
             output,

@@ -47,6 +47,8 @@ pub(crate) struct CellRun {
     pub(crate) displays: Displays,
     pub(crate) calls: Calls,
     pub(crate) memory_kills: u64,
+    /// Where the cell was when its time was over.
+    pub(crate) stopped_at: Option<String>,
     /// The safety net that the cell started with.
     pub(crate) net: CheckpointState,
     /// The log of what a container prints.
@@ -131,6 +133,7 @@ impl CellRun {
             outgoing: Vec::new(),
             capture: Capture::new(kept, limits.output_spilled, spill),
             memory_kills: actor.placement.memory_kills(),
+            stopped_at: None,
             cell,
             number,
             events: CellEvents::new(events, &actor.shared.logs.ring, number),

@@ -8,23 +8,23 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long the head may take to say where it is.
-const PATIENCE: Duration = Duration::from_millis(300);
+const MAX_WAIT: Duration = Duration::from_millis(300);
 /// How often the pipe is looked at meanwhile.
-const LOOK_PERIOD: Duration = Duration::from_millis(5);
+const LOOK_PERIOD: Duration = Duration::from_millis(1);
 /// The bytes in which the place is looked for. Code may write much more in that time.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 /// The first line of what Python writes about the thread that got the signal.
 const BEGINNING: &[u8] = b"Stack (most recent call first):\n";
 
 impl CellRun {
-    /// Asks the head where it is, and adds a line about that to the cell's standard error.
+    /// Asks the head where it is.
     ///
     /// The head answers in a signal handler that is C code of Python, so it answers in the middle of a C function too. The answer comes
     /// in the pipe of standard error and is taken out of the output. It is a claim of the guest about its own code.
     pub(crate) async fn note_place(&mut self, actor: &mut Actor) {
         self.drain(actor);
         actor.ask_for_place().await;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + MAX_WAIT;
         let mut said = Vec::new();
         loop {
             let mut written = Vec::new();
@@ -46,13 +46,7 @@ impl CellRun {
         };
         self.add_output(Stream::Stderr, &said[..block.start]);
         self.add_output(Stream::Stderr, &said[block.end..]);
-        let break_before = if self.capture.ends_inside_a_line() {
-            "\n"
-        } else {
-            ""
-        };
-        let line = format!("{break_before}[stopped in {place}]\n");
-        self.add_output(Stream::Stderr, line.as_bytes());
+        self.stopped_at = Some(place);
     }
 }
 

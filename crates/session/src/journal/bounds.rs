@@ -47,6 +47,7 @@ pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
         status: result.status,
         exit_code: result.exit_code,
         signal: result.signal,
+        stopped_at: result.stopped_at.clone(),
         stdout,
         stderr,
         output,

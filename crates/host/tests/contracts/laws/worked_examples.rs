@@ -79,10 +79,14 @@ fn a_time_out_names_the_line_that_it_was_in() {
             let cell = Cell::new(code).timeout(Duration::from_millis(500));
             let result = session().run(cell);
             assert_eq!(
-                (result.status, result.stdout.as_str()),
-                (Status::Timeout, "")
+                (
+                    result.status,
+                    result.stdout.as_str(),
+                    result.stderr.as_str()
+                ),
+                (Status::Timeout, "", "")
             );
-            result.stderr == format!("[stopped in line {line} of <cell 1>]\n")
+            result.stopped_at == Some(format!("line {line} of <cell 1>"))
         });
     }
 }
