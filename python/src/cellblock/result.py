@@ -117,6 +117,12 @@ class Result:
         return signal
 
     @property
+    def stopped_at(self) -> str | None:
+        """Where the cell was when its time was over, if Python could say so: `line 6 of <cell 3>`."""
+        place: str | None = self.raw.get("stopped_at")
+        return place
+
+    @property
     def variables(self) -> VariableChanges:
         """Which variables are new, changed and gone."""
         from .records import variable_changes
