@@ -8,9 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
-/// Signals whose handlers run code of the guest alone: interrupts, and errors of the processor, which the code itself causes. Bit 0 is signal 1.
+/// Signals whose handlers run code of the guest alone: interrupts, the question where a cell is (40), and errors of the processor, which the
+/// code itself causes. Bit 0 is signal 1.
 const EXPECTED_HANDLERS: u64 =
-    bit(2) | bit(4) | bit(5) | bit(6) | bit(7) | bit(8) | bit(11) | bit(23);
+    bit(2) | bit(4) | bit(5) | bit(6) | bit(7) | bit(8) | bit(11) | bit(23) | bit(40);
 
 const fn bit(signal: u64) -> u64 {
     1 << (signal - 1)

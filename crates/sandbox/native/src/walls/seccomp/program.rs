@@ -42,7 +42,7 @@ pub(super) const fn argument(index: u32) -> u32 {
 }
 
 /// The most instructions of a filter.
-pub(super) const MAX_INSTRUCTIONS: usize = 600;
+pub(super) const MAX_INSTRUCTIONS: usize = 700;
 
 /// A filter that is being built.
 pub(super) struct Program {
