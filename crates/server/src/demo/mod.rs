@@ -13,7 +13,7 @@ use crate::routes::new_chat;
 use crate::server::Server;
 use crate::state::AppState;
 use crate::store::{ChatRow, Role, User};
-use cellblock_agent::{Agent, Format, Verify};
+use cellblock_agent::{Agent, Format, Prompt, Verify};
 use cellblock_tools::{Context, Effects, Tool, ToolError};
 use model::RecordedModel;
 use schemars::JsonSchema;
@@ -58,6 +58,7 @@ impl Demo {
     pub fn agent(&self) -> AgentSetup {
         let builder = Agent::builder()
             .format(Format::Markdown)
+            .prompt(Prompt::DeepResearch)
             .tool(SendReportTool);
         AgentSetup::new(Arc::new(RecordedModel::new(Arc::clone(&self.pause_ms)))).builder(builder)
     }
