@@ -179,7 +179,7 @@ fn a_cell_that_only_the_record_of_the_run_knows_is_replayed_too() {
     assert!(
         resumed
             .stderr
-            .contains("\nnote: the session was rebuilt: 1 cell replayed\n"),
+            .contains("note: the session was rebuilt: 1 cell replayed\n"),
         "{}",
         resumed.stderr
     );
@@ -353,7 +353,7 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
     assert!(
         resumed
             .stderr
-            .contains("\nnote: the session was rebuilt: 1 cell replayed\n"),
+            .contains("note: the session was rebuilt: 1 cell replayed\n"),
         "{}",
         resumed.stderr
     );
