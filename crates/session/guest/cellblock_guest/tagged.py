@@ -1,4 +1,4 @@
-"""Python values in JSON, with tags for what JSON cannot say: tuples, sets, bytes, NaN, big integers, dicts with other keys, tables.
+"""Python values in JSON, with tags for what JSON cannot say: tuples, sets, bytes, NaN, big integers, other keys, tables.
 
 Tools that are written in Python answer so, and code gets the value that the tool returned. A tag can only make plain data:
 nothing is unpickled, and no class is looked up by name.
@@ -40,7 +40,7 @@ def encode(value: Any, what: str, depth: int = 0) -> Any:
     if kind is complex:
         return {TAG: "complex", "value": repr(value)}
     if kind is dict:
-        if TAG not in value and all([type(key) is str for key in value]):
+        if TAG not in value and all(type(key) is str for key in value):
             return {key: encode(item, what, depth + 1) for key, item in value.items()}
         pairs = [[encode(key, what, depth + 1), encode(item, what, depth + 1)] for key, item in value.items()]
         return {TAG: "dict", "value": pairs}
