@@ -92,7 +92,7 @@ def _array(value: dict[str, Any]) -> Any:
 
 
 def _table(value: dict[str, Any]) -> Any:
-    import pandas
+    import pandas  # type: ignore[import-untyped]
 
     columns = [decode(name) for name in value.get("columns") or []]
     content = [decode(item) for item in value.get("value") or []]
