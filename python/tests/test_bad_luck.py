@@ -216,6 +216,24 @@ print(asyncio.run(after()))
 """
 
 
+SLOW_WRITER = """
+import queue, time
+import cellblock._connection
+class SlowQueue(queue.SimpleQueue):
+    def get(self):
+        line = super().get()
+        time.sleep(0.5)
+        return line
+cellblock._connection.SimpleQueue = SlowQueue
+"""
+
+
+def test_an_interrupt_never_reaches_the_cell_after_its_own():
+    script = CTRL_C.replace("CODE", repr("input('?')")).replace('s.run("x")', 's.run("import time; time.sleep(1)\\nx")')
+    status, out, err = run_script(SLOW_WRITER + script)
+    assert (status, out, err) == (0, "interrupted True\n7\n", "")
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(20)", "wait()", "input('?')", "tools.wait()"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_ctrl_c_ends_the_cell_and_the_session_goes_on(kind, code):

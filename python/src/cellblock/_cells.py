@@ -45,8 +45,8 @@ class RunningCell:
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""
         if self.is_waiting():
-            # Long requests are written by another thread; the interrupt must not overtake them.
-            self._core.connection.send_later({"op": "interrupt", "session": self._core.name})
+            # In its turn: the interrupt overtakes no request, and no later request overtakes the interrupt.
+            self._core.connection.send({"op": "interrupt", "session": self._core.name})
 
     def is_waiting(self) -> bool:
         """Whether the cell was sent and its end has not come."""

@@ -63,7 +63,10 @@ class Connection:
         self._last_events: dict[int, frozenset[str]] = {}
         self._listeners: dict[str, Receive] = {}
         self._write_lock = threading.Lock()
-        self._later: SimpleQueue[bytes | None] = SimpleQueue()
+        self._later: SimpleQueue[tuple[bytes, bool] | None] = SimpleQueue()
+        # Lines of `_write` that were given to the other thread, and how many of them it has written.
+        self._handed_over = 0
+        self._written = 0
         self._end: str | None = None
         self._is_closed = False
         threading.Thread(target=self._read, name="cellblock-reader", daemon=True).start()
@@ -115,7 +118,7 @@ class Connection:
     def send_later(self, fields: Line) -> None:
         """Like `send`, on another thread. It takes no lock, so finalizers may call it at any moment."""
         if self._end is None:
-            self._later.put(encode_line(fields))
+            self._later.put((encode_line(fields), False))
 
     def listen(self, session: str, receive: Receive) -> None:
         """`receive` gets the lines of a session that belong to no request: what its threads print between cells."""
@@ -166,24 +169,28 @@ class Connection:
                 child.wait()
 
     def _write(self, line: bytes) -> None:
-        if len(line) > _ATOMIC_BYTES:
-            # On another thread, because an exception by a signal in the middle would leave half a line.
-            self._later.put(line)
-            return
         try:
             with self._write_lock:
+                # On another thread, because an exception by a signal in the middle would leave half a line. What comes after a
+                # line that waits there waits too: an interrupt must reach its own cell, and not the next one.
+                if len(line) > _ATOMIC_BYTES or self._handed_over > self._written:
+                    self._handed_over += 1
+                    self._later.put((line, True))
+                    return
                 os.write(self._input, line)
         except OSError:
             # The reader finds out why and tells everyone who waits.
             pass
 
     def _write_later(self) -> None:
-        while (line := self._later.get()) is not None:
+        while (waiting := self._later.get()) is not None:
+            line, is_in_order = waiting
             view = memoryview(line)
             try:
                 with self._write_lock:
                     while view:
                         view = view[os.write(self._input, view) :]
+                    self._written += is_in_order
             except OSError:
                 return
 
