@@ -1,0 +1,112 @@
+use super::log::Log;
+use crate::engine::{ClaimError, Directory, EngineError, Entry, Epoch, Placed};
+use crate::lock::lock;
+use crate::names::SessionId;
+use crate::runtime::BoxFuture;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// The directory of one machine.
+pub(super) struct LocalDirectory {
+    state: Mutex<State>,
+}
+
+struct State {
+    log: Log<Claim>,
+    entries: BTreeMap<SessionId, Placed>,
+    epoch: Epoch,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Claim {
+    session: SessionId,
+    epoch: Epoch,
+    entry: Entry,
+}
+
+impl LocalDirectory {
+    pub(super) fn in_memory() -> LocalDirectory {
+        LocalDirectory::new(Log::in_memory(), Vec::new())
+    }
+
+    pub(super) fn open(path: &Path) -> Result<LocalDirectory, EngineError> {
+        let (log, claims) = Log::open(path)?;
+        Ok(LocalDirectory::new(log, claims))
+    }
+
+    fn new(log: Log<Claim>, claims: Vec<Claim>) -> LocalDirectory {
+        let mut state = State {
+            log,
+            entries: BTreeMap::new(),
+            epoch: Epoch(0),
+        };
+        for claim in claims {
+            state.note(claim);
+        }
+        LocalDirectory {
+            state: Mutex::new(state),
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, claim: Claim) {
+        self.epoch = self.epoch.max(claim.epoch);
+        let placed = Placed {
+            entry: claim.entry,
+            epoch: claim.epoch,
+        };
+        self.entries.insert(claim.session, placed);
+    }
+
+    fn claim(
+        &mut self,
+        session: &SessionId,
+        seen: Option<Epoch>,
+        entry: &Entry,
+    ) -> Result<Epoch, ClaimError> {
+        if self.entries.get(session).map(|placed| placed.epoch) != seen {
+            return Err(ClaimError::Lost);
+        }
+        let epoch = Epoch(self.epoch.0 + 1);
+        let claim = Claim {
+            session: session.clone(),
+            epoch,
+            entry: entry.clone(),
+        };
+        let appended = self.log.append(claim.clone());
+        appended.map_err(|error| ClaimError::Unknown(error.to_string()))?;
+        self.note(claim);
+        Ok(epoch)
+    }
+}
+
+impl Directory for LocalDirectory {
+    fn claim<'a>(
+        &'a self,
+        session: &'a SessionId,
+        seen: Option<Epoch>,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
+        // The file is synced here, on the caller's thread: sessions start and move seldom.
+        Box::pin(async move { lock(&self.state).claim(session, seen, entry) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        session: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Placed>, EngineError>> {
+        Box::pin(async move { Ok(lock(&self.state).entries.get(session).cloned()) })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
+        Box::pin(async move {
+            let state = lock(&self.state);
+            let copy = |(session, placed): (&SessionId, &Placed)| (session.clone(), placed.clone());
+            Ok(state.entries.iter().map(copy).collect())
+        })
+    }
+}

@@ -1,0 +1,53 @@
+use super::EngineError;
+use crate::names::NodeId;
+use crate::runtime::BoxFuture;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Whether a node takes sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It takes new sessions.
+    Ready,
+    /// It keeps its sessions and takes no new ones.
+    Cordoned,
+    /// It gives its sessions away, and then ends.
+    Draining,
+}
+
+/// What a node says about itself with each heartbeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The node.
+    pub node: NodeId,
+    /// Whether it takes sessions.
+    pub state: NodeState,
+    /// The program's version.
+    pub version: String,
+    /// How many sessions it runs.
+    pub sessions: u32,
+    /// How many it can run.
+    pub capacity: u32,
+    /// Its free memory, in bytes.
+    pub free_memory: u64,
+    /// The environments that need no download there, by the id of their lock.
+    pub environments: Vec<String>,
+    /// The rung of its walls.
+    pub walls: String,
+}
+
+/// Which nodes live: each node renews a lease, and a node whose lease lapsed is not listed.
+pub trait Members: Send + Sync {
+    /// Renews the lease of a node and returns how long the lease is.
+    ///
+    /// The engine counts from the moment it gets the request. The node must count from the moment it *sent* the request: then its own
+    /// lease always ends before the engine's.
+    fn renew<'a>(&'a self, record: &'a NodeRecord) -> BoxFuture<'a, Result<Duration, EngineError>>;
+
+    /// Ends the lease of a node at once.
+    fn leave<'a>(&'a self, node: &'a NodeId) -> BoxFuture<'a, Result<(), EngineError>>;
+
+    /// The nodes whose lease has not lapsed, sorted by id. The list may be behind by a moment.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, EngineError>>;
+}

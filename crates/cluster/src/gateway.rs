@@ -1,0 +1,205 @@
+//! A gateway: it finds the node of a session, and repeats a request until it is answered.
+
+use crate::engine::{Engine, EngineError, Placed, RequestError, SessionState};
+use crate::lock::lock;
+use crate::message::{Rebuilt, Refusal, Reply, Request, encode};
+use crate::names::{NodeId, RequestKey, SessionId};
+use crate::placement::{Wanted, choose};
+use crate::runtime::Runtime;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a gateway waits for a node's reply. A node replies within a second.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// The pauses between attempts.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The result of the cell.
+    pub result: Value,
+    /// Set if the session was rebuilt since the request before.
+    pub rebuilt: Option<Rebuilt>,
+}
+
+/// Why a request got no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The time is over. The cell may have happened; the same key tells.
+    #[error("the session did not answer in time: {0}")]
+    Deadline(String),
+    /// The session has ended.
+    #[error("the session is closed")]
+    Closed,
+    /// The session cannot go on.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Sends requests to sessions wherever they are. Any number of gateways may run anywhere.
+pub struct Gateway {
+    engine: Engine,
+    runtime: Arc<dyn Runtime>,
+    routes: Mutex<HashMap<SessionId, Placed>>,
+}
+
+/// What an attempt came to.
+enum Attempt {
+    Answered(Answer),
+    /// Try at once: something was learnt.
+    Again,
+    /// Try after a pause.
+    Wait(String),
+    Failed(CallError),
+}
+
+impl Gateway {
+    /// A gateway.
+    pub fn new(engine: Engine, runtime: Arc<dyn Runtime>) -> Gateway {
+        Gateway {
+            engine,
+            runtime,
+            routes: Mutex::default(),
+        }
+    }
+
+    /// Runs a cell in a session, and starts the session if no node has it. Sent again with the same key, the cell runs once.
+    pub async fn call(
+        &self,
+        session: &SessionId,
+        key: &RequestKey,
+        cell: &Value,
+        time: Duration,
+    ) -> Result<Answer, CallError> {
+        let end = self.runtime.now() + time;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let problem = match self.attempt(session, key, cell).await {
+                Attempt::Answered(answer) => return Ok(answer),
+                Attempt::Failed(error) => return Err(error),
+                Attempt::Again => String::from("the session moved"),
+                Attempt::Wait(problem) => {
+                    self.runtime.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    problem
+                }
+            };
+            if self.runtime.now() >= end {
+                return Err(CallError::Deadline(problem));
+            }
+        }
+    }
+
+    async fn attempt(&self, session: &SessionId, key: &RequestKey, cell: &Value) -> Attempt {
+        let placed = match self.route(session).await {
+            Ok(Some(placed)) => placed,
+            Ok(None) => return self.place(session, None).await,
+            Err(error) => return Attempt::Wait(error.to_string()),
+        };
+        match placed.entry.state {
+            SessionState::Live => {}
+            SessionState::Asleep => return self.place(session, Some(&placed)).await,
+            SessionState::Closed => return Attempt::Failed(CallError::Closed),
+        }
+        let request = Request::Run {
+            session: session.clone(),
+            epoch: placed.epoch,
+            key: key.clone(),
+            cell: cell.clone(),
+        };
+        match self.ask(&placed.entry.node, &request).await {
+            Ok(Reply::Result { result, rebuilt }) => Attempt::Answered(Answer { result, rebuilt }),
+            Ok(Reply::Running) => Attempt::Again,
+            Ok(Reply::Refused { why }) => match why {
+                Refusal::Moved | Refusal::Epoch => self.look_again(session, &placed).await,
+                Refusal::Failed { message } => Attempt::Failed(CallError::Failed(message)),
+                Refusal::Lease | Refusal::Full | Refusal::Busy => {
+                    self.forget(session);
+                    Attempt::Wait(format!("the node refused: {why:?}"))
+                }
+            },
+            Ok(Reply::Adopted { .. }) => Attempt::Wait("the reply was to another request".into()),
+            Err(RequestError::NoResponder) => self.look_again(session, &placed).await,
+            Err(RequestError::Silent) => match self.has_lapsed(&placed.entry.node).await {
+                Ok(true) => self.look_again(session, &placed).await,
+                Ok(false) => {
+                    self.forget(session);
+                    Attempt::Wait("the node is silent".into())
+                }
+                Err(error) => Attempt::Wait(error.to_string()),
+            },
+        }
+    }
+
+    /// After the node of an entry turned out not to have the session: goes where the directory says now, or places the session if the
+    /// entry is still the same.
+    async fn look_again(&self, session: &SessionId, known: &Placed) -> Attempt {
+        self.forget(session);
+        match self.route(session).await {
+            Ok(Some(placed)) if placed == *known => self.place(session, Some(known)).await,
+            Ok(_) => Attempt::Again,
+            Err(error) => Attempt::Wait(error.to_string()),
+        }
+    }
+
+    /// Has a node adopt the session.
+    async fn place(&self, session: &SessionId, seen: Option<&Placed>) -> Attempt {
+        self.forget(session);
+        let nodes = match self.engine.members.list().await {
+            Ok(nodes) => nodes,
+            Err(error) => return Attempt::Wait(error.to_string()),
+        };
+        let mut wanted = Wanted::default();
+        let seen = seen.map(|placed| placed.epoch);
+        while let Some(chosen) = choose(session, &wanted, &nodes) {
+            let node = &chosen.node;
+            let session = session.clone();
+            match self.ask(node, &Request::Adopt { session, seen }).await {
+                Ok(Reply::Adopted { .. }) => return Attempt::Again,
+                Ok(Reply::Running) => return Attempt::Wait("the session is rebuilt".into()),
+                Ok(Reply::Refused {
+                    why: Refusal::Failed { message },
+                }) => return Attempt::Failed(CallError::Failed(message)),
+                Ok(Reply::Refused {
+                    why: Refusal::Moved,
+                }) => return Attempt::Again,
+                // A silent node may adopt the session all the same. The claims decide.
+                Ok(_) | Err(_) => wanted.avoid.insert(node.clone()),
+            };
+        }
+        Attempt::Wait("no node has room".into())
+    }
+
+    async fn ask(&self, node: &NodeId, request: &Request) -> Result<Reply, RequestError> {
+        let router = &self.engine.router;
+        let reply = router.request(node, encode(request), SILENCE).await?;
+        // A reply that cannot be read, perhaps of a newer version, is as good as none.
+        serde_json::from_slice(&reply).map_err(|_| RequestError::Silent)
+    }
+
+    async fn has_lapsed(&self, node: &NodeId) -> Result<bool, EngineError> {
+        let nodes = self.engine.members.list().await?;
+        Ok(!nodes.iter().any(|record| record.node == *node))
+    }
+
+    /// Where a session is, as far as this gateway knows; else what the directory says.
+    async fn route(&self, session: &SessionId) -> Result<Option<Placed>, EngineError> {
+        if let Some(placed) = lock(&self.routes).get(session) {
+            return Ok(Some(placed.clone()));
+        }
+        let placed = self.engine.directory.get(session).await?;
+        if let Some(placed) = &placed {
+            lock(&self.routes).insert(session.clone(), placed.clone());
+        }
+        Ok(placed)
+    }
+
+    fn forget(&self, session: &SessionId) {
+        lock(&self.routes).remove(session);
+    }
+}

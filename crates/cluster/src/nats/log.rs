@@ -1,0 +1,122 @@
+use super::failed;
+use crate::engine::{AppendError, EngineError, Sequence, Stored};
+use async_nats::jetstream::Context;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use std::time::Duration;
+
+/// How many messages are read at once.
+const BATCH: usize = 500;
+
+/// How long a reader may be silent before the server removes it.
+const READER_AGE: Duration = Duration::from_secs(30);
+
+/// A stream: a log for each of its subjects.
+#[derive(Clone)]
+pub(super) struct Log {
+    pub(super) context: Context,
+    pub(super) stream: Stream,
+}
+
+impl Log {
+    /// Opens a stream, or makes it.
+    pub(super) async fn open(context: &Context, config: Config) -> Result<Log, EngineError> {
+        let stream = context.get_or_create_stream(config).await.map_err(failed)?;
+        Ok(Log {
+            context: context.clone(),
+            stream,
+        })
+    }
+
+    /// Appends to a subject if its last message is at `after`.
+    pub(super) async fn append(
+        &self,
+        subject: String,
+        after: Sequence,
+        record: Bytes,
+    ) -> Result<Sequence, AppendError> {
+        let message = PublishMessage::build().expected_last_subject_sequence(after.0);
+        self.publish(subject, message.payload(record)).await
+    }
+
+    /// Appends to a subject.
+    pub(super) async fn put(&self, subject: String, record: Bytes) -> Result<(), EngineError> {
+        let message = PublishMessage::build().payload(record);
+        let published = self.publish(subject, message).await;
+        published.map(drop).map_err(failed)
+    }
+
+    async fn publish(
+        &self,
+        subject: String,
+        message: PublishMessage,
+    ) -> Result<Sequence, AppendError> {
+        let published = match self.context.send_publish(subject, message).await {
+            Ok(acknowledged) => acknowledged.await,
+            Err(error) => Err(error),
+        };
+        match published {
+            Ok(acknowledged) => Ok(Sequence(acknowledged.sequence)),
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {
+                Err(AppendError::Conflict)
+            }
+            // Also errors that say that the server is busy: the message may be stored all the same.
+            Err(error) => Err(AppendError::Unknown(error.to_string())),
+        }
+    }
+
+    /// The last message of a subject, as the stream's leader has it.
+    pub(super) async fn last(&self, subject: &str) -> Result<Option<Stored>, EngineError> {
+        match self.stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(Stored {
+                sequence: Sequence(message.sequence),
+                record: message.payload,
+            })),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// The messages of a subject, or of several if it has wildcards. A server that is behind may leave out the newest ones.
+    pub(super) async fn read(
+        &self,
+        subject: String,
+        which: DeliverPolicy,
+    ) -> Result<Vec<(String, Stored)>, EngineError> {
+        let config = pull::Config {
+            filter_subject: subject,
+            deliver_policy: which,
+            ack_policy: AckPolicy::None,
+            inactive_threshold: READER_AGE,
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let consumer = self.stream.create_consumer(config).await.map_err(failed)?;
+        let mut all = Vec::new();
+        loop {
+            let before = all.len();
+            let fetched = consumer.fetch().max_messages(BATCH).messages().await;
+            let mut messages = fetched.map_err(failed)?;
+            while let Some(message) = messages.next().await {
+                let message = message.map_err(failed)?;
+                let sequence = Sequence(message.info().map_err(failed)?.stream_sequence);
+                let stored = Stored {
+                    sequence,
+                    record: message.payload.clone(),
+                };
+                all.push((message.subject.to_string(), stored));
+            }
+            if all.len() - before < BATCH {
+                // The server would remove the reader by itself, but later.
+                let name = &consumer.cached_info().name;
+                let _ = self.stream.delete_consumer(name).await;
+                return Ok(all);
+            }
+        }
+    }
+}

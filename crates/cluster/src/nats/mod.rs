@@ -1,0 +1,163 @@
+//! The engine of several machines: NATS with JetStream, three servers or more.
+//!
+//! Streams are made once, for all sessions: nothing on the servers grows with the number of sessions but records. All conditional writes
+//! are the same thing, an append that names the last sequence of its subject (`Nats-Expected-Last-Subject-Sequence`).
+//!
+//! | part | stream (with the prefix `cb`) | subject | kept |
+//! | --- | --- | --- | --- |
+//! | directory | `cb_sessions` | `cb.s.SESSION` | file, the last message of each subject |
+//! | members | `cb_nodes` | `cb.n.NODE` | memory, for the time of a lease |
+//! | journals | `cb_journal_SHARD` | `cb.j.SHARD.SESSION` | file, all |
+//! | queue | `cb_jobs`, `cb_answers` | `cb.q.JOB`, `cb.a.JOB` | file |
+//! | events | `cb_events` | `cb.e.SESSION` | memory, ten minutes |
+//! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file |
+//! | router | none | `cb.r.NODE` | not kept |
+
+mod blobs;
+mod events;
+mod log;
+mod queue;
+mod router;
+mod sessions;
+
+use crate::engine::{Engine, EngineError};
+use crate::runtime::Runtime;
+use async_nats::jetstream::stream::{Config, RetentionPolicy, StorageType};
+use async_nats::{ConnectOptions, ServerAddr};
+use log::Log;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request to a server may take before its outcome counts as unknown.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long events are kept, and how many of a session.
+const EVENTS_AGE: Duration = Duration::from_secs(600);
+const MAX_EVENTS: i64 = 10_000;
+
+/// How a cluster is reached and laid out.
+#[derive(Clone, Debug)]
+pub struct NatsOptions {
+    /// The addresses of the servers.
+    pub servers: Vec<String>,
+    /// A file with the credentials of this node.
+    pub credentials: Option<PathBuf>,
+    /// What the names of all streams and subjects begin with: letters, digits, `-` or `_`.
+    pub prefix: String,
+    /// How many servers keep each message.
+    pub replicas: usize,
+    /// How many streams the journals are spread over. It must stay the same for the life of a cluster.
+    pub shards: u8,
+    /// How long a node lives without a heartbeat. 15 seconds or more: an election of servers takes up to nine.
+    pub lease: Duration,
+}
+
+/// Connects to a cluster, and makes its streams if they are not there.
+pub async fn connect(
+    options: &NatsOptions,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Engine, EngineError> {
+    let reconnects = Arc::new(router::Reconnects::new(Arc::clone(runtime)));
+    let client = client(options, &reconnects).await?;
+    if !client.is_server_compatible(2, 12, 0) {
+        let version = client.server_info().version;
+        let message = format!("the NATS server has version {version}; 2.12 or newer is needed");
+        return Err(EngineError(message));
+    }
+    let context = async_nats::jetstream::context::ContextBuilder::new()
+        .timeout(SERVER_TIMEOUT)
+        .ack_timeout(SERVER_TIMEOUT)
+        .build(client.clone());
+    let prefix = &options.prefix;
+    let stream = |name: &str, subject: &str| Config {
+        name: format!("{prefix}_{name}"),
+        subjects: vec![format!("{prefix}.{subject}")],
+        num_replicas: options.replicas,
+        storage: StorageType::File,
+        ..Config::default()
+    };
+    let log = async |config: Config| Log::open(&context, config).await;
+
+    let sessions = log(Config {
+        max_messages_per_subject: 1,
+        ..stream("sessions", "s.*")
+    });
+    let nodes = log(Config {
+        max_messages_per_subject: 1,
+        max_age: options.lease,
+        storage: StorageType::Memory,
+        ..stream("nodes", "n.*")
+    });
+    let jobs = log(Config {
+        retention: RetentionPolicy::WorkQueue,
+        ..stream("jobs", "q.*")
+    });
+    let answers = log(stream("answers", "a.*"));
+    let events = log(Config {
+        max_age: EVENTS_AGE,
+        max_messages_per_subject: MAX_EVENTS,
+        storage: StorageType::Memory,
+        num_replicas: 1,
+        no_ack: true,
+        ..stream("events", "e.*")
+    });
+    let blobs = log(stream("blobs", "b.>"));
+    let mut shards = Vec::new();
+    for number in 0..options.shards {
+        let config = stream(&format!("journal_{number}"), &format!("j.{number}.*"));
+        shards.push(log(config).await?);
+    }
+    Ok(Engine {
+        directory: Arc::new(sessions::NatsDirectory::new(sessions.await?, prefix)),
+        members: Arc::new(sessions::NatsMembers::new(
+            nodes.await?,
+            prefix,
+            options.lease,
+        )),
+        journals: Arc::new(sessions::NatsJournals::new(shards, prefix)),
+        router: Arc::new(router::NatsRouter::new(client.clone(), reconnects, prefix)),
+        queue: Arc::new(
+            queue::NatsQueue::open(
+                client.clone(),
+                jobs.await?,
+                answers.await?,
+                prefix,
+                options.lease,
+            )
+            .await?,
+        ),
+        events: Arc::new(events::NatsEvents::new(client, events.await?, prefix)),
+        blobs: Arc::new(blobs::NatsBlobs::new(blobs.await?, prefix)),
+    })
+}
+
+async fn client(
+    options: &NatsOptions,
+    reconnects: &Arc<router::Reconnects>,
+) -> Result<async_nats::Client, EngineError> {
+    let mut servers = Vec::new();
+    for server in &options.servers {
+        servers.push(server.parse::<ServerAddr>().map_err(failed)?);
+    }
+    let mut connect = ConnectOptions::new();
+    if let Some(path) = &options.credentials {
+        connect = connect.credentials_file(path).await.map_err(failed)?;
+    }
+    let reconnects = Arc::clone(reconnects);
+    connect
+        .ping_interval(SERVER_TIMEOUT)
+        .connection_timeout(SERVER_TIMEOUT)
+        .event_callback(move |event| {
+            reconnects.note(&event);
+            async {}
+        })
+        .connect(servers)
+        .await
+        .map_err(failed)
+}
+
+/// The error of a server or of the client.
+fn failed(error: impl std::fmt::Display) -> EngineError {
+    EngineError(format!("NATS: {error}"))
+}

@@ -1,0 +1,209 @@
+//! Directory, members and journals: what sessions need.
+
+use super::failed;
+use super::log::Log;
+use crate::engine::{
+    AppendError, ClaimError, Digest, Directory, EngineError, Entry, Epoch, Journals, Members,
+    NodeRecord, Placed, Sequence, Stored, check_record_length,
+};
+use crate::message::encode;
+use crate::names::{NodeId, SessionId};
+use crate::runtime::BoxFuture;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// How often a journal is read again when a server is behind.
+const READ_ATTEMPTS: usize = 50;
+const READ_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct NatsDirectory {
+    log: Log,
+    prefix: String,
+}
+
+impl NatsDirectory {
+    pub(super) fn new(log: Log, prefix: &str) -> NatsDirectory {
+        NatsDirectory {
+            log,
+            prefix: format!("{prefix}.s."),
+        }
+    }
+}
+
+impl Directory for NatsDirectory {
+    fn claim<'a>(
+        &'a self,
+        session: &'a SessionId,
+        seen: Option<Epoch>,
+        entry: &'a Entry,
+    ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
+        Box::pin(async move {
+            let subject = format!("{}{session}", self.prefix);
+            let after = seen.map_or(Sequence::START, |epoch| Sequence(epoch.0));
+            match self.log.append(subject, after, encode(entry)).await {
+                Ok(sequence) => Ok(Epoch(sequence.0)),
+                Err(AppendError::Conflict) => Err(ClaimError::Lost),
+                Err(error) => Err(ClaimError::Unknown(error.to_string())),
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        session: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Placed>, EngineError>> {
+        Box::pin(async move {
+            let last = self.log.last(&format!("{}{session}", self.prefix)).await?;
+            last.map(|stored| placed(&stored)).transpose()
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
+        Box::pin(async move {
+            let subject = format!("{}*", self.prefix);
+            let read = self
+                .log
+                .read(subject, DeliverPolicy::LastPerSubject)
+                .await?;
+            let mut entries = Vec::new();
+            for (subject, stored) in read {
+                let name = subject.strip_prefix(&self.prefix).unwrap_or_default();
+                let session = SessionId::new(name).map_err(failed)?;
+                entries.push((session, placed(&stored)?));
+            }
+            Ok(entries)
+        })
+    }
+}
+
+fn placed(stored: &Stored) -> Result<Placed, EngineError> {
+    Ok(Placed {
+        entry: parse(&stored.record)?,
+        epoch: Epoch(stored.sequence.0),
+    })
+}
+
+fn parse<T: DeserializeOwned>(record: &Bytes) -> Result<T, EngineError> {
+    serde_json::from_slice(record).map_err(failed)
+}
+
+pub(super) struct NatsMembers {
+    log: Log,
+    prefix: String,
+    lease: Duration,
+}
+
+impl NatsMembers {
+    pub(super) fn new(log: Log, prefix: &str, lease: Duration) -> NatsMembers {
+        NatsMembers {
+            log,
+            prefix: format!("{prefix}.n."),
+            lease,
+        }
+    }
+}
+
+impl Members for NatsMembers {
+    fn renew<'a>(&'a self, record: &'a NodeRecord) -> BoxFuture<'a, Result<Duration, EngineError>> {
+        Box::pin(async move {
+            let subject = format!("{}{}", self.prefix, record.node);
+            self.log.put(subject, encode(record)).await?;
+            Ok(self.lease)
+        })
+    }
+
+    fn leave<'a>(&'a self, node: &'a NodeId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            let subject = format!("{}{node}", self.prefix);
+            let purged = self.log.stream.purge().filter(subject).await;
+            purged.map(drop).map_err(failed)
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, EngineError>> {
+        Box::pin(async move {
+            let subject = format!("{}*", self.prefix);
+            let read = self
+                .log
+                .read(subject, DeliverPolicy::LastPerSubject)
+                .await?;
+            let parsed = read.iter().map(|(_, stored)| parse(&stored.record));
+            let mut nodes = parsed.collect::<Result<Vec<NodeRecord>, _>>()?;
+            nodes.sort_by(|a, b| a.node.cmp(&b.node));
+            Ok(nodes)
+        })
+    }
+}
+
+pub(super) struct NatsJournals {
+    shards: Vec<Log>,
+    prefix: String,
+}
+
+impl NatsJournals {
+    pub(super) fn new(shards: Vec<Log>, prefix: &str) -> NatsJournals {
+        NatsJournals {
+            shards,
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    /// The stream of a session's journal, and its subject there.
+    fn place(&self, session: &SessionId) -> Result<(&Log, String), EngineError> {
+        let digest = Digest::of(session.as_str().as_bytes());
+        let number = u64::from_str_radix(&digest.as_str()[..8], 16).map_err(failed)?;
+        let shard = usize::try_from(number).map_err(failed)? % self.shards.len().max(1);
+        let log = self.shards.get(shard);
+        let log = log.ok_or_else(|| failed("the cluster has no streams for journals"))?;
+        Ok((log, format!("{}.j.{shard}.{session}", self.prefix)))
+    }
+}
+
+impl Journals for NatsJournals {
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionId,
+        after: Sequence,
+        record: Bytes,
+    ) -> BoxFuture<'a, Result<Sequence, AppendError>> {
+        Box::pin(async move {
+            check_record_length(&record)?;
+            let place = self.place(session);
+            let (log, subject) = place.map_err(|error| AppendError::Unknown(error.to_string()))?;
+            log.append(subject, after, record).await
+        })
+    }
+
+    fn last<'a>(
+        &'a self,
+        session: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Stored>, EngineError>> {
+        Box::pin(async move {
+            let (log, subject) = self.place(session)?;
+            log.last(&subject).await
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        session: &'a SessionId,
+        until: Sequence,
+    ) -> BoxFuture<'a, Result<Vec<Stored>, EngineError>> {
+        Box::pin(async move {
+            let (log, subject) = self.place(session)?;
+            for _ in 0..READ_ATTEMPTS {
+                let read = log.read(subject.clone(), DeliverPolicy::All).await?;
+                let mut records: Vec<_> = read.into_iter().map(|(_, stored)| stored).collect();
+                let is_whole = records.last().is_some_and(|last| last.sequence >= until);
+                if is_whole {
+                    records.retain(|stored| stored.sequence <= until);
+                    return Ok(records);
+                }
+                tokio::time::sleep(READ_PAUSE).await;
+            }
+            Err(failed("the server that was read from is too far behind"))
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! A node: it holds a lease, adopts sessions when asked, and runs their cells.
+
+mod lease;
+mod serving;
+
+use crate::engine::{EngineError, Epoch, Incoming, NodeRecord, NodeState};
+use crate::lock::lock;
+use crate::message::{Refusal, Reply, Request, encode};
+use crate::names::{NodeId, RequestKey, SessionId};
+use crate::owner::{AdoptError, Owner, Surroundings};
+use crate::runtime::timeout;
+use lease::Lease;
+use serde_json::Value;
+use serving::{Command, RunRequest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// How long a request may wait for its session before the node says that the work goes on.
+pub const REPLY_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many requests wait for one session. Further ones are refused.
+pub const MAX_WAITING: usize = 16;
+
+/// How long the sender of a request for a session that is being adopted is held up, so that it does not ask in a tight loop.
+const ADOPTING_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a node is told when it starts.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The first heartbeat. The node updates the number of sessions and the state.
+    pub record: NodeRecord,
+    /// The time between heartbeats.
+    pub heartbeat: Duration,
+}
+
+/// A node. [`Node::serve`] runs it.
+pub struct Node {
+    surroundings: Surroundings,
+    heartbeat: Duration,
+    lease: Lease,
+    record: Mutex<NodeRecord>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    owned: BTreeMap<SessionId, OwnedSession>,
+    adopting: BTreeSet<SessionId>,
+}
+
+/// The way to the task that serves a session. Dropping it ends the task after the cell that runs.
+struct OwnedSession {
+    epoch: Epoch,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Node {
+    /// A node that does not serve yet.
+    pub fn new(surroundings: Surroundings, options: NodeOptions) -> Arc<Node> {
+        Arc::new(Node {
+            surroundings,
+            heartbeat: options.heartbeat,
+            lease: Lease::default(),
+            record: Mutex::new(options.record),
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// Serves requests until the engine ends the subscription.
+    pub async fn serve(self: &Arc<Self>) -> Result<(), EngineError> {
+        let id = self.id();
+        let mut requests = self.surroundings.engine.router.serve(&id).await?;
+        // The task ends with the node: it holds a weak handle.
+        let node = Arc::downgrade(self);
+        let runtime = Arc::clone(&self.surroundings.runtime);
+        let pause = self.heartbeat;
+        self.spawn(async move {
+            while let Some(node) = node.upgrade() {
+                node.renew_lease().await;
+                drop(node);
+                runtime.sleep(pause).await;
+            }
+        });
+        while let Some(incoming) = requests.recv().await {
+            self.take_request(incoming);
+        }
+        Ok(())
+    }
+
+    /// The node's id.
+    pub fn id(&self) -> NodeId {
+        lock(&self.record).node.clone()
+    }
+
+    /// Whether the node may start cells.
+    pub fn has_lease(&self) -> bool {
+        self.lease.is_valid(self.surroundings.runtime.now())
+    }
+
+    /// How many sessions the node owns.
+    pub fn sessions(&self) -> usize {
+        lock(&self.sessions).owned.len()
+    }
+
+    /// Takes no new sessions from now on, or takes them again.
+    pub fn set_state(&self, state: NodeState) {
+        lock(&self.record).state = state;
+    }
+
+    /// Puts all sessions to sleep, each after its running cell, and takes no new ones. Any request starts a session on another node.
+    pub async fn drain(self: &Arc<Self>) {
+        self.set_state(NodeState::Draining);
+        self.renew_lease().await;
+        let owned: Vec<_> = {
+            let sessions = lock(&self.sessions);
+            let commands = |owned: &OwnedSession| owned.commands.clone();
+            sessions.owned.values().map(commands).collect()
+        };
+        let mut asleep = Vec::new();
+        for commands in owned {
+            let (done, is_asleep) = oneshot::channel();
+            if commands.send(Command::Sleep(done)).await.is_ok() {
+                asleep.push(is_asleep);
+            }
+        }
+        for is_asleep in asleep {
+            // An error means that the session's task ended by itself.
+            let _ = is_asleep.await;
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.surroundings.runtime.spawn(Box::pin(task));
+    }
+
+    /// Renews the lease once.
+    async fn renew_lease(self: &Arc<Self>) {
+        let runtime = &self.surroundings.runtime;
+        // Counted from before the request, so that this lease ends before the engine's.
+        let sent = runtime.now();
+        let mut record = lock(&self.record).clone();
+        record.sessions = u32::try_from(self.sessions()).unwrap_or(u32::MAX);
+        let members = &self.surroundings.engine.members;
+        let renewed = timeout(&**runtime, self.heartbeat, members.renew(&record)).await;
+        let Some(Ok(length)) = renewed else {
+            return;
+        };
+        // While the lease was lapsed, other nodes may have taken sessions. The lease counts only after they are let go of.
+        if self.has_lease() || self.let_go_of_moved_sessions().await.is_ok() {
+            self.lease.extend(sent + length);
+        }
+    }
+
+    async fn let_go_of_moved_sessions(&self) -> Result<(), EngineError> {
+        if self.sessions() == 0 {
+            return Ok(());
+        }
+        let placed = self.surroundings.engine.directory.list().await?;
+        let epochs: BTreeMap<_, _> = placed
+            .into_iter()
+            .map(|(session, placed)| (session, placed.epoch))
+            .collect();
+        let is_ours = |session: &SessionId, owned: &mut OwnedSession| {
+            epochs.get(session) == Some(&owned.epoch)
+        };
+        lock(&self.sessions).owned.retain(is_ours);
+        Ok(())
+    }
+
+    fn take_request(self: &Arc<Self>, incoming: Incoming) {
+        match serde_json::from_slice(&incoming.message) {
+            Ok(Request::Run {
+                session,
+                epoch,
+                key,
+                cell,
+            }) => self.pass_on(incoming, &session, epoch, key, cell),
+            Ok(Request::Adopt { session, seen }) => self.adopt(incoming, session, seen),
+            Err(error) => {
+                let message = format!("the request is not understood: {error}");
+                refuse(incoming, Refusal::Failed { message });
+            }
+        }
+    }
+
+    /// Passes a request on to the task of its session.
+    fn pass_on(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        session: &SessionId,
+        epoch: Epoch,
+        key: RequestKey,
+        cell: Value,
+    ) {
+        let mut sessions = lock(&self.sessions);
+        if sessions.adopting.contains(session) {
+            return self.reply_later(incoming, Reply::Running);
+        }
+        let Some(owned) = sessions.owned.get(session) else {
+            return refuse(incoming, Refusal::Moved);
+        };
+        if epoch > owned.epoch {
+            // The sender knows a newer owner.
+            sessions.owned.remove(session);
+            return refuse(incoming, Refusal::Moved);
+        }
+        if epoch < owned.epoch {
+            return refuse(incoming, Refusal::Epoch);
+        }
+        let command = Command::Run(RunRequest {
+            incoming,
+            key,
+            cell,
+        });
+        let refused = match owned.commands.try_send(command) {
+            Ok(()) => return,
+            Err(mpsc::error::TrySendError::Full(command)) => (command, Refusal::Busy),
+            Err(mpsc::error::TrySendError::Closed(command)) => (command, Refusal::Moved),
+        };
+        if let (Command::Run(request), why) = refused {
+            refuse(request.incoming, why);
+        }
+    }
+
+    fn adopt(self: &Arc<Self>, incoming: Incoming, session: SessionId, seen: Option<Epoch>) {
+        if !self.has_lease() {
+            return refuse(incoming, Refusal::Lease);
+        }
+        {
+            let record = lock(&self.record);
+            let mut sessions = lock(&self.sessions);
+            if sessions.adopting.contains(&session) {
+                return self.reply_later(incoming, Reply::Running);
+            }
+            if let Some(owned) = sessions.owned.get(&session)
+                && Some(owned.epoch) > seen
+            {
+                let epoch = owned.epoch;
+                return incoming.reply(encode(&Reply::Adopted { epoch }));
+            }
+            let taken = sessions.owned.len() + sessions.adopting.len();
+            if record.state != NodeState::Ready || taken >= record.capacity as usize {
+                return refuse(incoming, Refusal::Full);
+            }
+            // What the node has of an older epoch is worthless.
+            sessions.owned.remove(&session);
+            sessions.adopting.insert(session.clone());
+        }
+        let (done, outcome) = oneshot::channel();
+        let node = Arc::clone(self);
+        self.spawn(async move {
+            let reply = node.become_owner(&session, seen).await;
+            lock(&node.sessions).adopting.remove(&session);
+            let _ = done.send(reply);
+        });
+        let runtime = Arc::clone(&self.surroundings.runtime);
+        self.spawn(async move {
+            let reply = timeout(&*runtime, REPLY_WITHIN, outcome).await;
+            incoming.reply(encode(&match reply {
+                Some(Ok(reply)) => reply,
+                Some(Err(_)) | None => Reply::Running,
+            }));
+        });
+    }
+
+    async fn become_owner(self: &Arc<Self>, session: &SessionId, seen: Option<Epoch>) -> Reply {
+        let surroundings = self.surroundings.clone();
+        let owner = match Owner::adopt(surroundings, &self.id(), session, seen).await {
+            Ok(owner) => owner,
+            Err(AdoptError::Lost) => return refused(Refusal::Moved),
+            // The next attempt may find the engine again.
+            Err(AdoptError::Engine(_)) => return Reply::Running,
+            Err(error @ (AdoptError::Damaged(_) | AdoptError::Interpreter(_))) => {
+                let message = error.to_string();
+                return refused(Refusal::Failed { message });
+            }
+        };
+        let epoch = owner.epoch();
+        let (commands, receiver) = mpsc::channel(MAX_WAITING);
+        let owned = OwnedSession { epoch, commands };
+        lock(&self.sessions).owned.insert(session.clone(), owned);
+        let node = Arc::clone(self);
+        self.spawn(async move { serving::serve_session(&node, owner, receiver).await });
+        Reply::Adopted { epoch }
+    }
+
+    /// Forgets a session, unless the node has adopted it again meanwhile.
+    fn forget(&self, session: &SessionId, epoch: Epoch) {
+        let mut sessions = lock(&self.sessions);
+        if sessions
+            .owned
+            .get(session)
+            .is_some_and(|owned| owned.epoch == epoch)
+        {
+            sessions.owned.remove(session);
+        }
+    }
+
+    fn reply_later(&self, incoming: Incoming, reply: Reply) {
+        let pause = self.surroundings.runtime.sleep(ADOPTING_PAUSE);
+        self.spawn(async move {
+            pause.await;
+            incoming.reply(encode(&reply));
+        });
+    }
+}
+
+fn refused(why: Refusal) -> Reply {
+    Reply::Refused { why }
+}
+
+fn refuse(incoming: Incoming, why: Refusal) {
+    incoming.reply(encode(&refused(why)));
+}

@@ -1,0 +1,278 @@
+//! The owner of a session: claim, fence, read, rebuild, serve.
+//!
+//! This is the one place with the protocol that makes sessions safe. It holds over any engine:
+//!
+//! - A cell has happened once its record is in the journal, and [`Owner::run`] returns only then.
+//! - A new owner appends first. From then on every append of an earlier owner conflicts, because each append names the last record.
+//! - A key that is in the journal is answered from the journal.
+
+use crate::engine::{
+    AppendError, ClaimError, Engine, Entry, Epoch, Journals, Sequence, SessionState,
+};
+use crate::interpreter::{Interpreter, Interpreters};
+use crate::message::Rebuilt;
+use crate::names::{NodeId, RequestKey, SessionId};
+use crate::record::{Chain, Damage, RecordBody};
+use crate::runtime::Runtime;
+use bytes::Bytes;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an owner waits before it asks again what became of an append.
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often a fence is tried before the adoption fails. The next request tries again.
+const MAX_FENCE_ATTEMPTS: usize = 20;
+
+/// How many differences of a rebuild are told in words.
+const MAX_TOLD_DIFFERENCES: usize = 8;
+
+/// What an owner needs of its surroundings.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The engine.
+    pub engine: Engine,
+    /// Clock and tasks.
+    pub runtime: Arc<dyn Runtime>,
+    /// Starts interpreters.
+    pub interpreters: Arc<dyn Interpreters>,
+}
+
+/// Why a node did not become the owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    /// Another node claimed the session.
+    #[error("another node claimed the session")]
+    Lost,
+    /// The engine did not do its part. The session may be claimed; the next adoption goes on from there.
+    #[error("the engine failed: {0}")]
+    Engine(String),
+    /// The journal must not be replayed.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// No interpreter could be started.
+    #[error("the interpreter did not start: {0}")]
+    Interpreter(String),
+}
+
+/// Why a cell has not happened here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Another owner appended to the journal. The variables here are worthless now.
+    #[error("another node took the session")]
+    Fenced,
+    /// The record cannot be stored, so the cell must not have happened. The variables here are worthless now.
+    #[error("the cell cannot be recorded: {0}")]
+    Unrecordable(String),
+}
+
+/// A session on the node that owns it.
+///
+/// After an error of [`Owner::run`] the owner must be dropped: its interpreter has run a cell that never happened.
+pub struct Owner {
+    surroundings: Surroundings,
+    session: SessionId,
+    epoch: Epoch,
+    last: Sequence,
+    chain: Chain,
+    answers: HashMap<RequestKey, Value>,
+    interpreter: Box<dyn Interpreter>,
+    rebuilt: Option<Rebuilt>,
+}
+
+impl Owner {
+    /// Takes a session whose directory entry has the epoch `seen`.
+    pub async fn adopt(
+        surroundings: Surroundings,
+        node: &NodeId,
+        session: &SessionId,
+        seen: Option<Epoch>,
+    ) -> Result<Owner, AdoptError> {
+        let epoch = claim(&surroundings.engine, node, session, seen).await?;
+        let (last, chain) = fence(&surroundings, node, session, epoch).await?;
+        let journals = &surroundings.engine.journals;
+        let read = journals.read(session, last).await;
+        let records = read.map_err(|error| AdoptError::Engine(error.to_string()))?;
+
+        let opened = surroundings.interpreters.open(session).await;
+        let mut interpreter = opened.map_err(AdoptError::Interpreter)?;
+        let mut read_chain = Chain::start();
+        let mut answers = HashMap::new();
+        let mut rebuilt = Rebuilt::default();
+        for stored in records {
+            let record = read_chain.follow(&stored.record)?;
+            let RecordBody::Cell { key, cell, result } = record.body else {
+                continue;
+            };
+            rebuilt.cells += 1;
+            if let Err(difference) = interpreter.replay(&key, &cell, &result).await {
+                rebuilt.different += 1;
+                if rebuilt.differences.len() < MAX_TOLD_DIFFERENCES {
+                    rebuilt.differences.push(difference);
+                }
+            }
+            answers.insert(key, result);
+        }
+        if read_chain != chain {
+            // The engine gave fewer records than it had when the fence was appended.
+            return Err(AdoptError::Engine("the journal was not read whole".into()));
+        }
+        Ok(Owner {
+            session: session.clone(),
+            epoch,
+            last,
+            chain,
+            answers,
+            interpreter,
+            rebuilt: (rebuilt.cells > 0).then_some(rebuilt),
+            surroundings,
+        })
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The number of this ownership.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The result of a cell that has happened under this key.
+    pub fn recorded(&self, key: &RequestKey) -> Option<&Value> {
+        self.answers.get(key)
+    }
+
+    /// How the session was rebuilt. Told once.
+    pub fn take_rebuilt(&mut self) -> Option<Rebuilt> {
+        self.rebuilt.take()
+    }
+
+    /// Runs a cell and returns once it has happened. A key that is recorded does not run again.
+    pub async fn run(&mut self, key: &RequestKey, cell: &Value) -> Result<Value, RunError> {
+        if let Some(result) = self.recorded(key) {
+            return Ok(result.clone());
+        }
+        let result = self.interpreter.run(key, cell).await;
+        self.commit(RecordBody::Cell {
+            key: key.clone(),
+            cell: cell.clone(),
+            result: result.clone(),
+        })
+        .await?;
+        self.answers.insert(key.clone(), result.clone());
+        Ok(result)
+    }
+
+    /// Appends a record and returns once it is known to be in the journal, or known to be refused.
+    async fn commit(&mut self, body: RecordBody) -> Result<(), RunError> {
+        let encoded = self.chain.encode(self.epoch, body);
+        let encoded = encoded.map_err(|error| RunError::Unrecordable(error.to_string()))?;
+        let record = Bytes::from(encoded);
+        let journals = Arc::clone(&self.surroundings.engine.journals);
+        loop {
+            let appended = journals
+                .append(&self.session, self.last, record.clone())
+                .await;
+            let sequence = match appended {
+                Ok(sequence) => Some(sequence),
+                Err(AppendError::Conflict | AppendError::Unknown(_)) => {
+                    settle(&*journals, &self.session, self.last, &record).await?
+                }
+                Err(error @ (AppendError::TooLarge { .. } | AppendError::NotText)) => {
+                    return Err(RunError::Unrecordable(error.to_string()));
+                }
+            };
+            if let Some(sequence) = sequence {
+                self.last = sequence;
+                self.chain.advance(self.epoch, &record);
+                return Ok(());
+            }
+            self.surroundings.runtime.sleep(SETTLE_PAUSE).await;
+        }
+    }
+}
+
+/// Says where a record is after an append at `after` whose outcome is not known. `None`: not there, so the same append is repeated.
+///
+/// Repeating is safe: both appends name the same place, so at most one of them succeeds.
+async fn settle(
+    journals: &dyn Journals,
+    session: &SessionId,
+    after: Sequence,
+    record: &Bytes,
+) -> Result<Option<Sequence>, RunError> {
+    match journals.last(session).await {
+        Ok(Some(stored)) if stored.record == record => Ok(Some(stored.sequence)),
+        Ok(Some(stored)) if stored.sequence == after => Ok(None),
+        // Another owner's record. This cell's record may stand before it; then the next owner answers its key.
+        Ok(_) => Err(RunError::Fenced),
+        Err(_) => Ok(None),
+    }
+}
+
+async fn claim(
+    engine: &Engine,
+    node: &NodeId,
+    session: &SessionId,
+    seen: Option<Epoch>,
+) -> Result<Epoch, AdoptError> {
+    let entry = Entry {
+        node: node.clone(),
+        state: SessionState::Live,
+    };
+    match engine.directory.claim(session, seen, &entry).await {
+        Ok(epoch) => Ok(epoch),
+        Err(ClaimError::Lost) => Err(AdoptError::Lost),
+        Err(ClaimError::Unknown(error)) => match engine.directory.get(session).await {
+            // A node adopts a session once at a time, so an entry with its id that is newer than `seen` is from this claim.
+            Ok(Some(placed)) if placed.entry == entry && Some(placed.epoch) > seen => {
+                Ok(placed.epoch)
+            }
+            Ok(_) | Err(_) => Err(AdoptError::Engine(error)),
+        },
+    }
+}
+
+/// Appends the `owner` record of an epoch, and returns its place and the end of the journal.
+async fn fence(
+    surroundings: &Surroundings,
+    node: &NodeId,
+    session: &SessionId,
+    epoch: Epoch,
+) -> Result<(Sequence, Chain), AdoptError> {
+    let journals = &surroundings.engine.journals;
+    let mut failure = String::new();
+    for _ in 0..MAX_FENCE_ATTEMPTS {
+        let last = match journals.last(session).await {
+            Ok(last) => last,
+            Err(error) => return Err(AdoptError::Engine(error.to_string())),
+        };
+        let (after, mut chain) = match last {
+            None => (Sequence::START, Chain::start()),
+            Some(stored) => (stored.sequence, Chain::after(&stored.record)?),
+        };
+        if chain.epoch() > epoch {
+            return Err(AdoptError::Lost);
+        }
+        if chain.epoch() == epoch {
+            // An earlier attempt got through after all. No other record has this epoch yet.
+            return Ok((after, chain));
+        }
+        let body = RecordBody::Owner { node: node.clone() };
+        let encoded = chain.encode(epoch, body);
+        let record = Bytes::from(encoded.map_err(|error| AdoptError::Engine(error.to_string()))?);
+        match journals.append(session, after, record.clone()).await {
+            Ok(sequence) => {
+                chain.advance(epoch, &record);
+                return Ok((sequence, chain));
+            }
+            Err(error) => failure = error.to_string(),
+        }
+        surroundings.runtime.sleep(SETTLE_PAUSE).await;
+    }
+    Err(AdoptError::Engine(failure))
+}

@@ -1,0 +1,116 @@
+//! The choice of a node for a session. Each gateway makes it alone: there is no scheduler to lose.
+
+use crate::engine::{Digest, NodeRecord, NodeState};
+use crate::names::{NodeId, SessionId};
+use std::collections::BTreeSet;
+
+/// How many nodes the load decides between.
+///
+/// With one, load would not matter. With all, every gateway would send each new session to the same least loaded node until that node's
+/// next heartbeat.
+const CANDIDATES: usize = 3;
+
+/// What a session needs of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The environment of the session, by the id of its lock.
+    pub environment: Option<String>,
+    /// Nodes that refused the session just now.
+    pub avoid: BTreeSet<NodeId>,
+}
+
+/// Chooses a node: among those that have the environment already, or among all if none has it, the least loaded of three by rendezvous
+/// hash. `None` if no node has room.
+pub fn choose<'a>(
+    session: &SessionId,
+    wanted: &Wanted,
+    nodes: &'a [NodeRecord],
+) -> Option<&'a NodeRecord> {
+    let has_room = |node: &&NodeRecord| {
+        node.state == NodeState::Ready
+            && node.sessions < node.capacity
+            && !wanted.avoid.contains(&node.node)
+    };
+    let mut candidates: Vec<_> = nodes.iter().filter(has_room).collect();
+    if let Some(environment) = &wanted.environment {
+        let has_it = |node: &&NodeRecord| node.environments.contains(environment);
+        if candidates.iter().any(has_it) {
+            candidates.retain(has_it);
+        }
+    }
+    candidates.sort_by_cached_key(|node| Digest::of(format!("{session}/{}", node.node).as_bytes()));
+    candidates.truncate(CANDIDATES);
+    // The first of several equals wins, so without load all gateways agree.
+    candidates
+        .into_iter()
+        .min_by(|a, b| load(a).total_cmp(&load(b)))
+}
+
+fn load(node: &NodeRecord) -> f64 {
+    f64::from(node.sessions) / f64::from(node.capacity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn node(name: &str, sessions: u32) -> NodeRecord {
+        NodeRecord {
+            node: NodeId::new(name).unwrap(),
+            state: NodeState::Ready,
+            version: "1".into(),
+            sessions,
+            capacity: 100,
+            free_memory: 0,
+            environments: Vec::new(),
+            walls: "full".into(),
+        }
+    }
+
+    fn chosen(session: &str, wanted: &Wanted, nodes: &[NodeRecord]) -> Option<String> {
+        let session = SessionId::new(session).unwrap();
+        choose(&session, wanted, nodes).map(|node| node.node.to_string())
+    }
+
+    #[test]
+    fn without_load_sessions_spread_over_all_nodes() {
+        let nodes = ["a", "b", "c", "d", "e"].map(|name| node(name, 0));
+        let mut count = BTreeMap::new();
+        for number in 0..500 {
+            let name = chosen(&format!("s{number}"), &Wanted::default(), &nodes).unwrap();
+            *count.entry(name).or_insert(0) += 1;
+        }
+        assert!(count.values().all(|sessions| *sessions > 50), "{count:?}");
+        assert_eq!(count.len(), 5);
+    }
+
+    #[test]
+    fn the_least_loaded_of_the_candidates_is_chosen() {
+        let nodes = [node("a", 50), node("b", 10), node("c", 90)];
+        assert_eq!(chosen("s", &Wanted::default(), &nodes).unwrap(), "b");
+    }
+
+    #[test]
+    fn a_node_that_has_the_environment_comes_first_while_it_has_room() {
+        let mut nodes = [node("a", 0), node("b", 90)];
+        nodes[1].environments.push("lock".into());
+        let wanted = Wanted {
+            environment: Some("lock".into()),
+            ..Wanted::default()
+        };
+        assert_eq!(chosen("s", &wanted, &nodes).unwrap(), "b");
+        nodes[1].sessions = 100;
+        assert_eq!(chosen("s", &wanted, &nodes).unwrap(), "a");
+    }
+
+    #[test]
+    fn cordoned_and_avoided_nodes_get_nothing() {
+        let mut nodes = [node("a", 0), node("b", 0)];
+        nodes[0].state = NodeState::Cordoned;
+        let mut wanted = Wanted::default();
+        assert_eq!(chosen("s", &wanted, &nodes).unwrap(), "b");
+        wanted.avoid.insert(nodes[1].node.clone());
+        assert_eq!(chosen("s", &wanted, &nodes), None);
+    }
+}
