@@ -6,9 +6,22 @@ use cellblock_agent::repair::read_value;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 
 /// Files that a run left, by their paths.
 pub(crate) type ProducedFiles = BTreeMap<String, Vec<u8>>;
+
+/// What a run left behind, for its checks.
+#[derive(Debug, Default)]
+pub(crate) struct RunTraces<'a> {
+    pub(crate) answer: Option<&'a Value>,
+    /// The calls of the test tools.
+    pub(crate) calls: &'a [TestToolCall],
+    /// The files that checks are about, as far as they are there.
+    pub(crate) files: ProducedFiles,
+    /// The standard output of all cells.
+    pub(crate) printed: String,
+}
 
 /// A condition that must hold at the end of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +73,11 @@ pub enum Check {
         #[serde(default)]
         picture: Option<[u32; 2]>,
     },
+    /// A cell printed this text.
+    Printed {
+        /// The text.
+        text: String,
+    },
     /// The last call of this tool had these arguments, and perhaps others.
     Called {
         /// The tool.
@@ -85,6 +103,10 @@ impl Check {
             {
                 Err("the tolerance of a check must not be negative".to_owned())
             }
+            // The file may be written below a directory of the host.
+            Check::File { path, .. } if !is_inside_workspace(path) => Err(format!(
+                "a check wants the file `{path}`, which must be a relative path inside of the workspace"
+            )),
             _ => Ok(()),
         }
     }
@@ -97,24 +119,24 @@ impl Check {
         }
     }
 
-    /// Checks a run of the agent. The error says what is wrong. `files` has the files of the checks that the run left.
-    pub(crate) fn check_run(
-        &self,
-        answer: Option<&Value>,
-        calls: &[TestToolCall],
-        files: &ProducedFiles,
-    ) -> Result<(), String> {
+    /// Checks a run of the agent. The error says what is wrong.
+    pub(crate) fn check_run(&self, run: &RunTraces<'_>) -> Result<(), String> {
         if let Some(path) = self.file() {
-            let contents = files.get(path);
+            let contents = run.files.get(path);
             let contents = contents.ok_or_else(|| format!("there is no file `{path}`"))?;
             return self
                 .check_file(contents)
                 .map_err(|wrong| format!("`{path}`: {wrong}"));
         }
+        if let Check::Printed { text } = self {
+            let is_printed = run.printed.contains(text.as_str());
+            let wrong = || format!("no cell printed {text:?}");
+            return is_printed.then_some(()).ok_or_else(wrong);
+        }
         let Check::Called { tool, arguments } = self else {
-            return self.check_answer(answer);
+            return self.check_answer(run.answer);
         };
-        let last = calls.iter().rfind(|call| call.tool == tool.name());
+        let last = run.calls.iter().rfind(|call| call.tool == tool.name());
         let last = last.ok_or_else(|| format!("`{}` was never called", tool.name()))?;
         for (name, expected) in arguments {
             let given = last.arguments.get(name);
@@ -180,6 +202,11 @@ impl Check {
                 "there is no file `{path}`: without the agent none is written"
             ));
         }
+        if let Check::Printed { text } = self {
+            return Err(format!(
+                "{text:?} was not printed: without the agent no code runs"
+            ));
+        }
         let answer = Value::String(reply.to_owned());
         let Check::Called { arguments, .. } = self else {
             return self.check_answer(Some(&answer));
@@ -233,6 +260,12 @@ impl Check {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a path is relative and leads nowhere else.
+pub(crate) fn is_inside_workspace(path: &str) -> bool {
+    let parts = || Path::new(path).components();
+    parts().next().is_some() && parts().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// The width and height of a PNG picture, from its first chunk.

@@ -7,6 +7,7 @@ use cellblock_agent::{AgentBuilder, CancellationToken};
 use cellblock_model::{Model, ModelError};
 use futures_util::{StreamExt as _, stream};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A suite with the model and the agents that run it.
@@ -18,6 +19,7 @@ pub struct Evaluation {
     mode: AskMode,
     jobs: usize,
     tries: usize,
+    out: Option<PathBuf>,
 }
 
 /// How the model is asked.
@@ -67,6 +69,7 @@ impl Evaluation {
             mode: AskMode::default(),
             jobs: 1,
             tries: 1,
+            out: None,
         }
     }
 
@@ -85,6 +88,13 @@ impl Evaluation {
     /// Sets how often each task is run. The default is once. A task passes if every try did; the score counts tries.
     pub fn tries(mut self, tries: usize) -> Evaluation {
         self.tries = tries.max(1);
+        self
+    }
+
+    /// Sets a directory for the files that the checks of tasks name: those of a task are written below the task's name. Of several
+    /// tries, the files of the last one stay.
+    pub fn out(mut self, directory: impl Into<PathBuf>) -> Evaluation {
+        self.out = Some(directory.into());
         self
     }
 
@@ -158,6 +168,10 @@ impl Evaluation {
 
     pub(crate) fn tries_of_each(&self) -> usize {
         self.tries
+    }
+
+    pub(crate) fn out_directory(&self) -> Option<&Path> {
+        self.out.as_deref()
     }
 
     pub(crate) fn ask_mode(&self) -> &AskMode {

@@ -1,6 +1,6 @@
 //! Suites: files of tasks in TOML.
 
-use crate::check::Check;
+use crate::check::{Check, is_inside_workspace};
 use crate::test_tools::TestTool;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// The longest suite file that is read.
 const MAX_SUITE_BYTES: u64 = 16 << 20;
@@ -175,7 +175,7 @@ struct RawSuite {
 #[serde(deny_unknown_fields)]
 struct RawTask {
     name: String,
-    question: String,
+    question: RawQuestion,
     #[serde(default)]
     secret: Option<String>,
     #[serde(default)]
@@ -185,6 +185,19 @@ struct RawTask {
     #[serde(default)]
     schema: Option<Value>,
     checks: Vec<Check>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a question is a text, or a table with the key `path`"
+)]
+enum RawQuestion {
+    Text(String),
+    /// A text file beside the suite, by its path from there.
+    Disk {
+        path: PathBuf,
+    },
 }
 
 #[derive(Deserialize)]
@@ -220,7 +233,7 @@ impl RawSuite {
             if !names.insert(raw.name.clone()) {
                 return Err(format!("there are two tasks with the name `{}`", raw.name));
             }
-            tasks.push(raw.checked(&files)?);
+            tasks.push(raw.checked(&files, folder)?);
         }
         Ok(Suite {
             name: self.name,
@@ -231,10 +244,15 @@ impl RawSuite {
 }
 
 impl RawTask {
-    fn checked(self, files: &BTreeMap<String, TaskFile>) -> Result<Task, String> {
+    fn checked(
+        self,
+        files: &BTreeMap<String, TaskFile>,
+        folder: Option<&Path>,
+    ) -> Result<Task, String> {
         check_name("a task", &self.name)?;
         let wrong = |problem: String| format!("task `{}`: {problem}", self.name);
-        if self.question.trim().is_empty() {
+        let question = self.question.read(folder).map_err(&wrong)?;
+        if question.trim().is_empty() {
             return Err(wrong("the question is empty".to_owned()));
         }
         if self.checks.is_empty() {
@@ -258,7 +276,7 @@ impl RawTask {
             .collect::<Result<_, String>>()?;
         Ok(Task {
             name: self.name,
-            question: self.question,
+            question,
             secret: self.secret,
             tools: self.tools,
             files,
@@ -268,11 +286,22 @@ impl RawTask {
     }
 }
 
+impl RawQuestion {
+    fn read(&self, folder: Option<&Path>) -> Result<String, String> {
+        match self {
+            RawQuestion::Text(text) => Ok(text.clone()),
+            RawQuestion::Disk { path } => {
+                let text = String::from_utf8(read_beside_suite(folder, path)?);
+                let text = text.map_err(|_| format!("{}: it is not UTF-8", path.display()))?;
+                Ok(text.trim_end().to_owned())
+            }
+        }
+    }
+}
+
 impl RawFile {
     fn read(self, path: &str, folder: Option<&Path>) -> Result<TaskFile, String> {
-        let parts = || Path::new(path).components();
-        let is_inside = parts().all(|part| matches!(part, Component::Normal(_)));
-        if parts().next().is_none() || !is_inside {
+        if !is_inside_workspace(path) {
             return Err(format!(
                 "file `{path}`: it must be a relative path inside of the workspace"
             ));
@@ -284,29 +313,29 @@ impl RawFile {
                 let bytes = STANDARD.decode(digits);
                 bytes.map_err(|error| format!("file `{path}`: this is not base64: {error}"))?
             }
-            RawFile::Disk { path: source } => {
-                let folder = folder.ok_or_else(|| {
-                    format!("file `{path}`: a path needs a suite that is a file itself")
-                })?;
-                let source = folder.join(source);
-                let wrong =
-                    |problem: String| format!("file `{path}`: {}: {problem}", source.display());
-                let length =
-                    std::fs::metadata(&source).map_err(|error| wrong(error.to_string()))?;
-                if length.len() > MAX_SUITE_BYTES {
-                    return Err(wrong(format!(
-                        "it is longer than {} MiB",
-                        MAX_SUITE_BYTES >> 20
-                    )));
-                }
-                std::fs::read(&source).map_err(|error| wrong(error.to_string()))?
-            }
+            RawFile::Disk { path: source } => read_beside_suite(folder, &source)
+                .map_err(|problem| format!("file `{path}`: {problem}"))?,
         };
         Ok(TaskFile {
             path: path.to_owned(),
             contents,
         })
     }
+}
+
+/// Reads a file by its path from the folder of the suite.
+fn read_beside_suite(folder: Option<&Path>, path: &Path) -> Result<Vec<u8>, String> {
+    let folder = folder.ok_or("a path needs a suite that is a file itself")?;
+    let path = folder.join(path);
+    let wrong = |problem: String| format!("{}: {problem}", path.display());
+    let length = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+    if length.len() > MAX_SUITE_BYTES {
+        return Err(wrong(format!(
+            "it is longer than {} MiB",
+            MAX_SUITE_BYTES >> 20
+        )));
+    }
+    std::fs::read(&path).map_err(|error| wrong(error.to_string()))
 }
 
 /// Checks a name. It becomes the name of a file, so it must not be a path that leads elsewhere.

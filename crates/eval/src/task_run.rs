@@ -1,6 +1,6 @@
 //! Running one task, by an agent or by the model alone, and checking the result.
 
-use crate::check::{Check, ProducedFiles};
+use crate::check::{Check, ProducedFiles, RunTraces};
 use crate::evaluation::{AskMode, Evaluation};
 use crate::report::{TaskReport, TestToolCall};
 use crate::suite::Task;
@@ -10,6 +10,8 @@ use cellblock_agent::{
 };
 use cellblock_model::{Message, Model, Request, complete};
 use serde_json::{Map, Value};
+use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -115,13 +117,30 @@ async fn run_with_agent(
     }
     conversation.executor().close().await;
     let outcome = outcome?;
+    let unwritten = match evaluation.out_directory() {
+        Some(out) => write_files(&out.join(&task.name), &files).err(),
+        None => None,
+    };
     let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
     let calls = with_json_answer(task, &agent, &outcome, log.calls());
-    let report = report(task, outcome, calls, problems, &files);
+    let mut report = report(task, outcome, calls, problems, files);
+    report.message = report.message.or(unwritten);
     Ok(TaskRun {
         format: Some(agent.format()),
         ..TaskRun::of(report)
     })
+}
+
+/// Writes the files of a run below a directory. The error names the file.
+fn write_files(directory: &Path, files: &ProducedFiles) -> Result<(), String> {
+    for (path, contents) in files {
+        let target = directory.join(path);
+        let folder = target.parent().unwrap_or(directory);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&target, contents))
+            .map_err(|error| format!("{}: {error}", target.display()))?;
+    }
+    Ok(())
 }
 
 /// The calls of the task's tools. In the format `json` the action that answers has the name `provide_answer`, like the tool: where the
@@ -151,15 +170,18 @@ fn report(
     outcome: Outcome,
     calls: Vec<TestToolCall>,
     reply_problems: ReplyProblems,
-    files: &ProducedFiles,
+    files: ProducedFiles,
 ) -> TaskReport {
+    let results = outcome.cells().filter_map(|cell| cell.result.as_deref());
+    let traces = RunTraces {
+        answer: outcome.answer.as_ref(),
+        calls: &calls,
+        files,
+        printed: results.map(|result| result.stdout.as_str()).collect(),
+    };
     let checks = task.checks.iter();
     let problems: Vec<String> = checks
-        .filter_map(|check| {
-            check
-                .check_run(outcome.answer.as_ref(), &calls, files)
-                .err()
-        })
+        .filter_map(|check| check.check_run(&traces).err())
         .collect();
     let unreadable_end = usize::from(outcome.status == RunStatus::MalformedReplies);
     let with_code = || {

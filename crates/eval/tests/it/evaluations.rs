@@ -307,3 +307,30 @@ fn files_of_a_suite_may_be_files_beside_it() {
     assert_eq!(read.tasks[0].files[0].contents, b"1 2 3");
     assert!(Suite::parse(text).is_err());
 }
+
+#[test]
+fn what_a_cell_printed_is_checked_and_files_are_written_out() {
+    let suite = |text: &str| {
+        Suite::parse(&format!(
+            "name = \"out\"\n[[tasks]]\nname = \"it\"\nquestion = \"?\"\n\
+             checks = [{{ check = \"printed\", text = \"{text}\" }}, {{ check = \"file\", path = \"a/b.txt\" }}]"
+        ))
+        .unwrap()
+    };
+    let code = "```python\nimport os\nos.mkdir('a')\nopen('a/b.txt', 'w').write('made')\nprint('six', 6)\n```";
+    let run = |text: &str, out: &std::path::Path| {
+        let model = move |_: &_| -> Result<Arc<dyn Model>, ModelError> {
+            Ok(Arc::new(ScriptedModel::new(
+                [code, "six 7"].map(Reply::text),
+            )))
+        };
+        finished(&Evaluation::new(suite(text), model, agents(Format::Markdown)).out(out))
+    };
+    let out = tempfile::tempdir().unwrap();
+    assert!(run("six 6", out.path()).tasks[0].passed);
+    let written = std::fs::read_to_string(out.path().join("it/a/b.txt")).unwrap();
+    assert_eq!(written, "made");
+    // The answer is no output.
+    let report = run("six 7", out.path());
+    assert_eq!(report.tasks[0].problems, ["no cell printed \"six 7\""]);
+}

@@ -118,6 +118,14 @@ fn mistakes_in_a_file_are_named() {
             "must not be negative",
         ),
         (
+            task("checks = [{ check = \"file\", path = \"../a.csv\" }]"),
+            "a relative path inside of the workspace",
+        ),
+        (
+            task(check).replace("\"?\"", "{ path = \"question.md\" }"),
+            "a path needs a suite that is a file itself",
+        ),
+        (
             task(&format!("files = [\"a.csv\"]\n{check}")),
             "the suite has no file `a.csv`",
         ),
@@ -319,4 +327,15 @@ fn the_answering_action_of_the_json_format_hands_in_too() {
     let code = r#"{"thought": "", "action": "execute_code", "code": "provide_answer('a guess')", "final_answer": null}"#;
     let report = finished(&one_task_in(Format::Json, task, &[code, reply]));
     assert_eq!(report.totals.score, 0.0, "{report:?}");
+}
+
+#[test]
+fn a_question_may_lie_beside_the_suite() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("suite.toml");
+    std::fs::write(folder.path().join("question.md"), "How many?\n").unwrap();
+    let text = "name = \"x\"\n[[tasks]]\nname = \"it\"\nquestion = { path = \"question.md\" }\n\
+                checks = [{ check = \"exact\", answer = \"1\" }]\n";
+    std::fs::write(&suite, text).unwrap();
+    assert_eq!(Suite::read(&suite).unwrap().tasks[0].question, "How many?");
 }

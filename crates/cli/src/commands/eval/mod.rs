@@ -52,6 +52,9 @@ pub(crate) struct EvalArgs {
     /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the files that checks name to this directory, below the name of the task
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Compare with the results in this file; a task that passed there must pass
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
@@ -200,6 +203,9 @@ async fn evaluation(
         .sources(move |task| sources.source(task))
         .jobs(args.jobs)
         .tries(args.tries);
+    if let Some(directory) = &args.out {
+        evaluation = evaluation.out(directory);
+    }
     if args.plain {
         evaluation = evaluation.mode(AskMode::Plain(PlainOptions {
             max_tokens: args.model.reply_tokens,
