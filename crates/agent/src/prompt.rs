@@ -5,7 +5,7 @@
 use crate::builder::CodeExecution;
 use crate::executor::Surroundings;
 use crate::format::{Format, FormatContext};
-use cellblock_protocol::Locale;
+use cellblock_protocol::{Locale, UnlistedHosts};
 use cellblock_tools::names::COMPUTE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,6 +171,21 @@ const MAX_LISTED_NAMES: usize = 30;
 /// The sentence about the network.
 fn network_line(surroundings: &Surroundings, locale: Locale) -> String {
     let rules = surroundings.network.join(", ");
+    if surroundings.unlisted_hosts == UnlistedHosts::Ask {
+        let open = match (locale, rules.is_empty()) {
+            (_, true) => String::new(),
+            (Locale::En, false) => format!("Over the network the code can reach {rules}. "),
+            (Locale::Zh, false) => format!("代码可以通过网络访问：{rules}。"),
+        };
+        return match locale {
+            Locale::En => format!(
+                "{open}For another host, just send the HTTP request: the user is asked, and it goes on if the user agrees."
+            ),
+            Locale::Zh => {
+                format!("{open}访问其他主机时直接发送 HTTP 请求：会询问用户，同意后请求继续。")
+            }
+        };
+    }
     match (locale, rules.is_empty()) {
         (Locale::En, true) => "There is no network unless a tool offers it.".to_owned(),
         (Locale::Zh, true) => "除非有工具提供，否则没有网络。".to_owned(),

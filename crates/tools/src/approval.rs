@@ -1,6 +1,8 @@
 //! The approval of calls: a policy, and a person who is asked where the policy says so.
 
+use crate::names::REACH_HOST;
 use crate::{Caller, Effects, Failure, Registry, Uses};
+use cellblock_session::network::Authority;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
@@ -23,6 +25,8 @@ pub struct Approval {
 #[derive(Default)]
 struct Decisions {
     always_allowed: Mutex<HashSet<String>>,
+    /// Hosts with their ports that the person allowed.
+    allowed_hosts: Mutex<HashSet<String>>,
     /// A person answers one request at a time.
     turn: tokio::sync::Mutex<()>,
 }
@@ -89,6 +93,51 @@ impl Approval {
         }
     }
 
+    /// Whether a person is asked about hosts that no rule of the network names. The name for rules is [`REACH_HOST`].
+    pub fn asks_about_hosts(&self) -> bool {
+        self.approver.is_some()
+            && self.policy.rule(REACH_HOST, Effects::Outside) == ApprovalRule::Ask
+    }
+
+    /// Decides whether code may reach a host that no rule names. A host that was accepted is not asked about again in this run. The
+    /// error is the reason for the code.
+    ///
+    /// A policy that asks about nothing allows no host: hosts are opened by a person or by rules, never by the absence of both.
+    pub(crate) async fn permit_host(&self, target: &Authority) -> Result<(), String> {
+        let Some(approver) = self.approver.as_ref().filter(|_| self.asks_about_hosts()) else {
+            return Err("no rule names it (--allow-net HOST does)".to_owned());
+        };
+        let key = target.to_string();
+        let _turn = self.decisions.turn.lock().await;
+        let allowed = || {
+            let hosts = &self.decisions.allowed_hosts;
+            hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        };
+        if allowed().contains(&key) {
+            return Ok(());
+        }
+        let mut arguments = Map::new();
+        arguments.insert("host".to_owned(), target.host.clone().into());
+        arguments.insert("port".to_owned(), target.port.into());
+        let request = ApprovalRequest {
+            tool: REACH_HOST.to_owned(),
+            purpose: None,
+            arguments,
+            effects: Effects::Outside,
+            caller: Caller::Code,
+        };
+        match approver.ask(request).await {
+            Decision::Accept | Decision::Always => {
+                allowed().insert(key);
+                Ok(())
+            }
+            Decision::Respond(text) => Err(format!("the user answered: {text}")),
+            Decision::Edit(_) => Err("the user changed the host; ask for that host".to_owned()),
+            Decision::Reject(None) => Err("the user rejected it".to_owned()),
+            Decision::Reject(Some(reason)) => Err(format!("the user rejected it: {reason}")),
+        }
+    }
+
     /// The same approval, except that tools are refused that change something outside of the session, or state of their own.
     pub(crate) fn without_lasting_effects(&self, registry: &Registry) -> Approval {
         let mut approval = self.clone();
@@ -97,6 +146,8 @@ impl Approval {
         });
         let deny = lasting.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
         approval.policy.rules.extend(deny);
+        let hosts = (REACH_HOST.to_owned(), ApprovalRule::Deny);
+        approval.policy.rules.extend([hosts]);
         approval
     }
 

@@ -88,6 +88,8 @@ pub const TIMEOUT_ARGUMENT: &str = "timeout";
 pub const COMPUTE: &str = "compute";
 /// The alias of [`COMPUTE`].
 pub const COMPUTE_ALIAS: &str = "compute_with_python";
+/// The name by which a person is asked about a host that no rule of the network names. It is no tool.
+pub const REACH_HOST: &str = "reach_host";
 /// Keeps the plan of a run.
 pub const RECURSIVE_PLAN_TREE_TODO: &str = "recursive_plan_tree_todo";
 /// Reads a text file of the workspace.

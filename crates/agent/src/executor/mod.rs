@@ -3,7 +3,7 @@
 mod local;
 mod noop;
 
-use cellblock_protocol::{CellResult, FileEntry, Locale, Seed, Undone, Variable};
+use cellblock_protocol::{CellResult, FileEntry, Locale, Seed, Undone, UnlistedHosts, Variable};
 use cellblock_tools::{
     Answer, Approval, Call, CallOutcome, EarlierCalls, OnToolEvent, Part, Recording, Registry,
     ToolError,
@@ -47,6 +47,8 @@ pub struct Surroundings {
     pub imports: Vec<String>,
     /// The rules for the network, such as `GET api.example.org`. Without any, there is no network.
     pub network: Vec<String>,
+    /// Whether the user is asked about hosts that no rule names.
+    pub unlisted_hosts: UnlistedHosts,
 }
 
 /// The options of an executor for one run.

@@ -13,7 +13,7 @@ use cellblock::agent::{
 use cellblock::mcp::Connected;
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
 use cellblock::tools::{Approval, Approver, DynamicTool};
-use cellblock::{Host, Journaling, Locale, SessionOptions, parse_duration};
+use cellblock::{Host, Journaling, Locale, SessionOptions, UnlistedHosts, parse_duration};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
@@ -223,8 +223,14 @@ impl AgentRunArgs {
                     .await?
             }
         };
+        let approval = self.approval(&config, setup.approver, console);
+        let unlisted_hosts = match approval.asks_about_hosts() {
+            true => UnlistedHosts::Ask,
+            false => UnlistedHosts::Refuse,
+        };
         let options = SessionOptions {
             journal: Journaling::On,
+            unlisted_hosts,
             ..self.session.options()?
         };
         let note = setup.note.clone();
@@ -242,7 +248,7 @@ impl AgentRunArgs {
             .tools(tools)
             .tools(setup.tools)
             .tool(install_packages(console)?)
-            .approval(self.approval(&config, setup.approver, console));
+            .approval(approval);
         let builder = self.agent.set_up(builder, &self.model);
         Ok((builder, servers))
     }

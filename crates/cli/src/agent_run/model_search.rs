@@ -6,7 +6,6 @@ use crate::failure::Usage;
 use crate::terminal::{Console, Style};
 use cellblock::model::{Model, ModelChoice};
 use cellblock_local_model::{DEFAULT_MODEL, Discovery, FoundModel, LOCAL_PREFIX, LocalModels};
-use std::io::{self, BufRead as _, IsTerminal as _};
 use std::sync::Arc;
 
 const NO_MODEL: &str = "no model is chosen, and none was found";
@@ -88,11 +87,7 @@ impl ModelArgs {
 
 /// Whether a person at the terminal wants the small model.
 fn is_wanted(console: &Console) -> bool {
-    if !io::stdin().is_terminal() || !console.err_is_terminal() {
-        return false;
-    }
-    console.ask("No model was found. Bring a small one that runs on this machine (1.1 GB)? [y/N] ");
-    let mut line = String::new();
-    let is_read = io::stdin().lock().read_line(&mut line).is_ok();
-    is_read && matches!(line.trim(), "y" | "yes" | "Y")
+    let question =
+        "No model was found. Bring a small one that runs on this machine (1.1 GB)? [y/N] ";
+    console.confirm(question) == Some(true)
 }

@@ -1,6 +1,7 @@
 //! Asks the person at the terminal before a call is made.
 
 use super::{Console, Style, highlight};
+use cellblock::tools::names::REACH_HOST;
 use cellblock::tools::{ApprovalRequest, Approver, Caller, CodeArgument, Decision, DecisionFuture};
 use serde_json::Value;
 use std::io::{self, BufRead as _, Write as _};
@@ -20,10 +21,13 @@ impl TerminalApprover {
     fn decide(&self, question: &ApprovalRequest) -> Decision {
         self.show(question);
         loop {
-            let choice = self.console.on_err(
-                Style::Hint,
-                "[a]ccept, [e]dit, [r]espond, re[j]ect, al[w]ays accept this tool in this run?",
-            );
+            let choices = match question.tool.as_str() {
+                REACH_HOST => "[a]ccept this host in this run, [r]espond, re[j]ect?",
+                _ => {
+                    "[a]ccept, [e]dit, [r]espond, re[j]ect, al[w]ays accept this tool in this run?"
+                }
+            };
+            let choice = self.console.on_err(Style::Hint, choices);
             self.console.ask(&format!("{choice} "));
             let Some(word) = line() else {
                 return Decision::Reject(Some("nobody answered".to_owned()));

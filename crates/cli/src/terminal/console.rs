@@ -8,7 +8,7 @@ use cellblock::{strip_terminal_escapes, visible_json, visible_name, visible_text
 use serde::Serialize;
 use std::borrow::Cow;
 use std::env;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 /// Where and how to print.
 #[derive(Clone, Debug)]
@@ -120,6 +120,17 @@ impl Console {
     /// Writes a question to standard error. The answer stands behind it.
     pub(crate) fn ask(&self, text: &str) {
         write_err(&self.err.clean(text));
+    }
+
+    /// Asks a person yes or no. `None` where there is no terminal to ask at.
+    pub(crate) fn confirm(&self, question: &str) -> Option<bool> {
+        if !io::stdin().is_terminal() || !self.err_is_terminal() {
+            return None;
+        }
+        self.ask(question);
+        let mut line = String::new();
+        let is_read = io::stdin().lock().read_line(&mut line).is_ok();
+        Some(is_read && matches!(line.trim(), "y" | "yes" | "Y"))
     }
 
     /// Writes a guest's text to standard error, as it is or made harmless.

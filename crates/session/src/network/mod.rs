@@ -1,12 +1,16 @@
 //! A session's ways to the network: sockets on its own loopback, with a guard of the host's behind each.
 
-pub use cellblock_network::{Authority, Connection, Kind, Outcome, Refusal};
+mod host_requests;
+
+pub use cellblock_network::{Authority, Connection, HostDecision, Kind, Outcome, Refusal};
+pub use host_requests::HostApprover;
+pub(crate) use host_requests::HostRequests;
 
 use crate::Error;
 use crate::session::Shared;
 use cellblock_network::{Credential, Guard, Log, Proxies};
 use cellblock_protocol::{
-    CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions,
+    CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions, UnlistedHosts,
 };
 use cellblock_sandbox::SpawnRequest;
 use std::collections::BTreeMap;
@@ -38,6 +42,7 @@ pub(crate) struct NetworkListeners {
     rules: Vec<NetworkRule>,
     credentials: Vec<CredentialRule>,
     upstream: Vec<Upstream>,
+    unlisted_hosts: UnlistedHosts,
     proxies: Arc<Proxies>,
 }
 
@@ -56,6 +61,8 @@ pub(crate) struct NetworkAccess {
     traffic: Arc<Traffic>,
     /// The tasks of the doors, which can be asked to take in at once whatever waits there.
     listeners: Vec<mpsc::UnboundedSender<oneshot::Sender<()>>>,
+    /// The requests for hosts that no rule names.
+    host_requests: Arc<HostRequests>,
     /// How many connections there were when [`NetworkAccess::take_use`] was last called.
     reported_connections: u64,
 }
@@ -91,13 +98,15 @@ impl NetworkListeners {
     /// The listeners of a session with these options.
     pub(crate) fn of(options: &SessionOptions) -> NetworkListeners {
         let rules = &options.network;
-        let by_proxy = rules.iter().any(|rule| !rule.raw);
+        let unlisted_hosts = options.unlisted_hosts;
+        let by_proxy = unlisted_hosts == UnlistedHosts::Ask || rules.iter().any(|rule| !rule.raw);
         let raw = rules.iter().filter(|rule| rule.raw).cloned();
         let upstream = by_proxy.then_some(Upstream::Proxy).into_iter();
         NetworkListeners {
             rules: rules.clone(),
             credentials: options.credentials.clone(),
             upstream: upstream.chain(raw.map(Upstream::Host)).collect(),
+            unlisted_hosts,
             proxies: Arc::default(),
         }
     }
@@ -149,10 +158,13 @@ impl NetworkListeners {
 
     /// The environment variables by which programs inside find the proxy.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        if self.rules.is_empty() {
+        if self.upstream.is_empty() {
             return Vec::new();
         }
-        let allowed: Vec<String> = self.rules.iter().map(NetworkRule::to_string).collect();
+        let mut allowed: Vec<String> = self.rules.iter().map(NetworkRule::to_string).collect();
+        if self.unlisted_hosts == UnlistedHosts::Ask {
+            allowed.push("hosts that the user approves when the code asks for them".to_owned());
+        }
         let mut variables = vec![("CELLBLOCK_NETWORK".to_owned(), allowed.join(", "))];
         if self
             .upstream
@@ -188,9 +200,13 @@ impl NetworkListeners {
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| Error::Refused(error.to_string()))?;
-        let guard = Guard::new(&self.rules, log)
+        let mut guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
+        if self.unlisted_hosts == UnlistedHosts::Ask {
+            guard = guard.ask_for_hosts(HostRequests::asker(&shared.host_requests));
+        }
+        access.host_requests = Arc::clone(&shared.host_requests);
         for (number, socket) in opened_listeners {
             let upstream = self.upstream.get(number).cloned();
             let upstream =
@@ -210,6 +226,17 @@ impl NetworkAccess {
     /// Forgets what earlier cells were refused.
     pub(crate) fn begin_cell(&self) {
         self.refused().clear();
+        self.host_requests.begin_cell();
+    }
+
+    /// Whether code waits for a decision about a host.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.host_requests.is_asking()
+    }
+
+    /// Waits until code begins or ends to wait for a decision about a host.
+    pub(crate) async fn asking_changed(&self) {
+        self.host_requests.changed().await;
     }
 
     /// The hint for an error of a cell that was refused a connection, unless the error says it already.

@@ -37,6 +37,7 @@ impl ToolRunner {
     ) -> Result<CellOutcome, ToolError> {
         let session = self.session().await?;
         self.listen_to_late_output(&session);
+        self.ask_about_hosts(&session, on_event);
         let running = session.start(cell)?;
         let mut driver = CellDriver {
             runner: self,

@@ -57,6 +57,7 @@ impl Tool for FetchPageTool {
             return Err(ToolError::new(message));
         }
         let session = context.runner().session().await?;
+        context.ask_about_hosts(&session);
         let argv = ["python3", "-c", FETCH, &page.url].map(str::to_owned);
         let spawn = Spawn {
             argv: argv.to_vec(),

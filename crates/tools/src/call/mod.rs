@@ -6,6 +6,7 @@ mod recording;
 
 use crate::{CellOutcome, PURPOSE_FIELD, ToolRunner};
 use cellblock_protocol::{Cell, CellResult, Event};
+use cellblock_session::Session;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -310,6 +311,11 @@ impl Context {
     /// Runs a cell in the session of this run. Its output goes to the events of this call as it comes.
     pub async fn run_cell(&self, cell: Cell) -> Result<CellOutcome, ToolError> {
         self.runner.run_cell(cell, self.on_event.as_ref()).await
+    }
+
+    /// Lets a session ask the person of this run about hosts, with the events of this call.
+    pub(crate) fn ask_about_hosts(&self, session: &Session) {
+        self.runner.ask_about_hosts(session, self.on_event.as_ref());
     }
 
     /// Sends an event of this call.

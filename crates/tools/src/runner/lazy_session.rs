@@ -1,8 +1,9 @@
 //! The session of a run, opened when it is first needed.
 
 use super::{ToolRunner, locked};
-use crate::ToolError;
 use crate::bridge::Responses;
+use crate::names::REACH_HOST;
+use crate::{OnToolEvent, ToolError, ToolEvent};
 use cellblock_protocol::{Event, Locale};
 use cellblock_session::Session;
 use std::pin::Pin;
@@ -84,6 +85,21 @@ impl ToolRunner {
         }
         *current = Some(session.clone());
         Ok(session)
+    }
+
+    /// Lets the session ask the person of this run about hosts that no rule names. `on_event` is told before each question.
+    pub(crate) fn ask_about_hosts(&self, session: &Session, on_event: Option<&OnToolEvent>) {
+        let (approval, on_event) = (self.shared.approval.clone(), on_event.cloned());
+        session.set_host_approver(Arc::new(move |target| {
+            let (approval, on_event) = (approval.clone(), on_event.clone());
+            Box::pin(async move {
+                if let Some(on_event) = on_event.filter(|_| approval.asks_about_hosts()) {
+                    let tool = REACH_HOST.to_owned();
+                    on_event(ToolEvent::AwaitingApproval { tool });
+                }
+                approval.permit_host(&target).await
+            })
+        }));
     }
 
     /// The session, if one was opened. Opens none.

@@ -56,14 +56,14 @@ impl Tool for LookUpTool {
 
 /// Someone who has made up their mind before.
 #[derive(Default)]
-struct Scripted {
-    decisions: Mutex<VecDeque<Decision>>,
-    asked: Mutex<Vec<ApprovalRequest>>,
-    thinks: Duration,
+pub struct Scripted {
+    pub decisions: Mutex<VecDeque<Decision>>,
+    pub asked: Mutex<Vec<ApprovalRequest>>,
+    pub thinks: Duration,
 }
 
 impl Scripted {
-    fn new(decisions: impl IntoIterator<Item = Decision>) -> Arc<Scripted> {
+    pub fn new(decisions: impl IntoIterator<Item = Decision>) -> Arc<Scripted> {
         Arc::new(Scripted {
             decisions: Mutex::new(decisions.into_iter().collect()),
             ..Scripted::default()

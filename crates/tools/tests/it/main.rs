@@ -12,6 +12,7 @@ mod bridge;
 mod builtin;
 mod calls;
 mod checks;
+mod hosts;
 mod page;
 mod plan;
 mod plan_edits;
