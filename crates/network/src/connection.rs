@@ -111,6 +111,14 @@ pub enum Refusal {
         /// The rules, joined.
         allowed: String,
     },
+    /// No rule names the host, and the request to allow it was turned down.
+    #[error("this session may not reach {target}: {reason}")]
+    Rejected {
+        /// Host and port.
+        target: String,
+        /// Why.
+        reason: String,
+    },
     /// The name resolves to a private address, which the rule does not allow.
     #[error(
         "{host} has the private address {address}, which no rule allows; add the word `private` to its rule if it is meant"
@@ -169,7 +177,10 @@ impl Refusal {
     /// The status that a proxy answers with.
     pub(crate) fn status(&self) -> u16 {
         match self {
-            Refusal::NoRule { .. } | Refusal::Private { .. } | Refusal::NotPassedOn(_) => 403,
+            Refusal::NoRule { .. }
+            | Refusal::Rejected { .. }
+            | Refusal::Private { .. }
+            | Refusal::NotPassedOn(_) => 403,
             Refusal::Expectation => 417,
             Refusal::Unknown { .. } | Refusal::Unreachable { .. } | Refusal::Broken(_) => 502,
             Refusal::Malformed(_) => 400,

@@ -26,6 +26,11 @@ pub(crate) const MAX_CONNECTIONS: usize = 128;
 pub type Lookup = Arc<dyn Fn(String, u16) -> Found + Send + Sync>;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
+/// A function that asks whether a host may be reached that no rule names. The error is the reason why it may not.
+pub type AskForHost = Arc<dyn Fn(Authority) -> HostDecision + Send + Sync>;
+/// A decision about a host that is waited for.
+pub type HostDecision = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// Enforces the network rules of one session. Clones share its state.
 #[derive(Clone)]
 pub struct Guard {
@@ -34,6 +39,7 @@ pub struct Guard {
     pub(crate) trust: ServerTrust,
     pub(crate) proxies: Arc<Proxies>,
     lookup: Lookup,
+    ask_for_host: Option<AskForHost>,
     log: Log,
     connection_slots: Arc<Semaphore>,
 }
@@ -61,6 +67,7 @@ impl Guard {
                         .collect())
                 })
             }),
+            ask_for_host: None,
             log,
             connection_slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         }
@@ -81,6 +88,12 @@ impl Guard {
     /// Connects through these proxies, which then resolve the names.
     pub fn proxies(mut self, proxies: Arc<Proxies>) -> Guard {
         self.proxies = proxies;
+        self
+    }
+
+    /// Asks this function about hosts that no rule names.
+    pub fn ask_for_hosts(mut self, ask: AskForHost) -> Guard {
+        self.ask_for_host = Some(ask);
         self
     }
 
@@ -111,6 +124,45 @@ impl Guard {
         }
         let shown = others.then_some(method.unwrap_or("CONNECT"));
         Err(Refusal::no_rule(target(host, port), shown, &self.rules))
+    }
+
+    /// The rule that allows a connection through the proxy; where none names the host, a rule for this host and port alone, if the
+    /// request for it is granted. The wait for that ends when the client gives up.
+    pub(crate) async fn rule_or_ask(
+        &self,
+        target: &Authority,
+        method: Option<&str>,
+        client: &TcpStream,
+    ) -> Result<NetworkRule, Refusal> {
+        let refusal = match self.rule(&target.host, target.port, method) {
+            Ok(rule) => return Ok(rule.clone()),
+            Err(refusal) => refusal,
+        };
+        let is_named = matches!(
+            &refusal,
+            Refusal::NoRule {
+                method: Some(_),
+                ..
+            }
+        );
+        let Some(ask) = self.ask_for_host.as_ref().filter(|_| !is_named) else {
+            return Err(refusal);
+        };
+        // Without a rule that can be written there is nothing to ask for.
+        let Ok(rule) = target.to_string().parse::<NetworkRule>() else {
+            return Err(refusal);
+        };
+        let rejected = |reason| Refusal::Rejected {
+            target: target.to_string(),
+            reason,
+        };
+        tokio::select! {
+            decision = ask(target.clone()) => decision.map_err(rejected)?,
+            () = wait_until_closed(client) => {
+                return Err(rejected("the code gave up before the request was answered".to_owned()));
+            }
+        }
+        Ok(rule)
     }
 
     /// Connects to a host that a rule allows. It connects to the very address that it checked, so a name cannot change in between.
@@ -174,6 +226,14 @@ impl Guard {
             outcome,
             time,
         });
+    }
+}
+
+/// Waits until the client has closed its connection. A client that sends on is not waited for.
+async fn wait_until_closed(client: &TcpStream) {
+    match client.peek(&mut [0]).await {
+        Ok(0) | Err(_) => {}
+        Ok(_) => std::future::pending().await,
     }
 }
 

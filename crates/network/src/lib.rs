@@ -16,6 +16,6 @@ mod upstream_proxy;
 pub use crate::authority::Authority;
 pub use crate::connection::{Connection, Kind, Log, Outcome, Refusal};
 pub use crate::credentials::{Credential, CredentialError};
-pub use crate::guard::{Guard, Lookup};
+pub use crate::guard::{AskForHost, Guard, HostDecision, Lookup};
 pub use crate::http::Rewritten;
 pub use crate::upstream_proxy::{BadProxy, Proxies};

@@ -1,6 +1,7 @@
 //! Errors: the one JSON shape of all answers that refuse something, and the reasons why a server does not start.
 
 use axum::Json;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -97,6 +98,12 @@ impl ApiError {
     /// A request that is larger than allowed.
     pub fn too_large(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    /// A request for a WebSocket that is none.
+    pub(crate) fn no_websocket(rejection: WebSocketUpgradeRejection) -> ApiError {
+        let status = StatusCode::UPGRADE_REQUIRED;
+        ApiError::new(status, "malformed", rejection.body_text())
     }
 
     /// A failure of the server itself.

@@ -128,6 +128,8 @@ impl ServerOptions {
 #[derive(Clone, Debug)]
 pub struct Server {
     state: AppState,
+    /// One router for all clones and listeners: it holds the kernels of the Jupyter dialect.
+    router: Router,
 }
 
 impl Server {
@@ -145,9 +147,9 @@ impl Server {
         let store = tokio::task::spawn_blocking(move || Store::open(&data)).await;
         let store = store.map_err(|error| ServerError::Options(error.to_string()))??;
         store.mark_cut_off_runs().await?;
-        Ok(Server {
-            state: AppState::new(host, store, options),
-        })
+        let state = AppState::new(host, store, options);
+        let router = routes::router(&state);
+        Ok(Server { state, router })
     }
 
     /// The secret of the one-time link that makes the first administrator. `None` where there are users already, or where there is no login.
@@ -170,7 +172,7 @@ impl Server {
 
     /// Answers requests without a socket.
     pub fn router(&self) -> Router {
-        routes::router(&self.state)
+        self.router.clone()
     }
 
     /// Answers requests on a listener until `stop` is cancelled. Then requests that are under way are finished, and sessions are ended:

@@ -43,6 +43,7 @@ impl AppState {
     ) -> Result<Arc<LiveSession>, ApiError> {
         let mut options = new.options;
         let memory = options.limits.memory;
+        self.check_account(caller).await?;
         self.check_session_quota(&caller.user, memory)?;
         let id = random_id("s")?;
         options.session = Some(id.clone());
@@ -69,6 +70,16 @@ impl AppState {
         self.audit(caller.id(), "session.open", Some(&live.id), None)
             .await;
         Ok(live)
+    }
+
+    /// Refuses a caller whose account was locked or removed after the connection began: a WebSocket of a kernel outlives the request that
+    /// opened it.
+    async fn check_account(&self, caller: &Caller) -> Result<(), ApiError> {
+        let user = self.store().user(caller.id()).await?;
+        match user.is_some_and(|user| !user.disabled) {
+            true => Ok(()),
+            false => Err(ApiError::unauthenticated("the account is locked")),
+        }
     }
 
     /// Copies a session. The copy begins where the session stands.
@@ -323,7 +334,7 @@ impl AppState {
         if options.container.is_some() {
             return refuse("container", only_admins);
         }
-        if !options.network.is_empty() || !options.credentials.is_empty() {
+        if options.has_network() || !options.credentials.is_empty() {
             return refuse("network", only_admins);
         }
         if options.isolation != Isolation::default() {

@@ -4,11 +4,12 @@ mod body;
 mod head;
 mod headers;
 pub(crate) mod response;
+mod tunnel;
 
 use crate::authority::Authority;
 use crate::connection::{Kind, Outcome, Refusal};
 use crate::credentials::Credential;
-use crate::guard::{Guard, RELAY_BUFFER_BYTES, relay};
+use crate::guard::{Guard, RELAY_BUFFER_BYTES};
 use body::BodyError;
 use cellblock_protocol::NetworkRule;
 use head::Head;
@@ -78,13 +79,15 @@ impl Guard {
     async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, ExchangeError> {
         let Authority { host, port } = &head.authority;
         let method = head.path.is_some().then_some(head.method.as_str());
-        let rule = self.rule(host, *port, method)?;
+        let rule = &self.rule_or_ask(&head.authority, method, client).await?;
         let Some(path) = &head.path else {
             let mut server = match self.proxies.for_tunnel(host) {
                 Some(proxy) => proxy.tunnel(host, *port).await?,
                 None => self.connect(rule, host, *port).await?,
             };
-            return Ok(tunnel(client, &mut server, &head.rest).await?);
+            let passed = self.tunnel(client, &mut server, &head.authority, head.rest);
+            // The client was told that the tunnel stands.
+            return passed.await.map_err(ExchangeError::DuringResponse);
         };
         let mut outgoing = self.outgoing(&head, rule)?;
         let needs_tls = |credential: &&Credential| credential.needs_tls();
@@ -160,21 +163,6 @@ fn peer(server: &TcpStream, target: &Authority) -> Result<SocketAddr, Refusal> {
         target: target.to_string(),
         source,
     })
-}
-
-async fn tunnel(
-    client: &mut TcpStream,
-    server: &mut TcpStream,
-    rest: &[u8],
-) -> Result<Outcome, Refusal> {
-    let begun = async {
-        client
-            .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            .await?;
-        server.write_all(rest).await
-    };
-    begun.await.map_err(Refusal::Broken)?;
-    relay(client, server).await
 }
 
 /// Sends one request and passes its answer on. Both connections end with it.

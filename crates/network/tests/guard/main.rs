@@ -9,3 +9,4 @@ mod exchanges;
 mod own_addresses;
 mod smuggling;
 mod support;
+mod tls_names;

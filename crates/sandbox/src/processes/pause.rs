@@ -1,16 +1,19 @@
 //! Stopping all processes of a session for a while, from outside.
 
+use super::proc_entry::ProcEntry;
 use super::session_processes::SessionProcesses;
 use cellblock_native::sys::ProcessStat;
-use rustix::process::{Pid, Signal, kill_process};
-use std::collections::HashSet;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use std::{fs, io};
 
 /// The processes of a session that were stopped. Those that stood still before are not among them, and stay as they were.
 #[derive(Debug, Default)]
 pub struct Paused {
-    stopped: HashSet<u32>,
+    /// By their ids, only to tell them apart. Signals go through the descriptors: another process can have the id by then.
+    stopped: HashMap<u32, ProcessDescriptor>,
 }
 
 impl SessionProcesses {
@@ -25,13 +28,17 @@ impl SessionProcesses {
         let mut paused = Paused::default();
         for _ in 0..MAX_ROUNDS {
             let is_needed = |pid: u32| pid == self.init() && self.has_forks();
-            let stops = |pid: &u32| !is_still(*pid) && !is_needed(*pid);
+            let waits =
+                |pid: u32| paused.stopped.contains_key(&pid) && waits_for_stopped_child(pid);
+            let stops = |pid: &u32| !is_still(*pid) && !is_needed(*pid) && !waits(*pid);
             let running: Vec<u32> = self.ids().filter(stops).collect();
             let is_init_alone = running == [self.init()];
-            for pid in &running {
-                if is_init_alone || *pid != self.init() {
-                    signal(*pid, Signal::STOP);
-                    paused.stopped.insert(*pid);
+            let stops_now = |pid: &u32| is_init_alone || *pid != self.init();
+            let wanted: Vec<u32> = running.iter().copied().filter(stops_now).collect();
+            for (pid, process) in self.hold(&wanted) {
+                // A process that is gone needs no signal.
+                if process.signal(Signal::STOP).is_ok() {
+                    paused.stopped.insert(pid, process);
                 }
             }
             if running.is_empty() {
@@ -42,27 +49,115 @@ impl SessionProcesses {
         paused.resume();
         Err(io::ErrorKind::TimedOut.into())
     }
+
+    /// Descriptors of those of the processes that belong to the session. They are listed again after they were opened: an id that is
+    /// still one of the session's then was not given to another process before, or the descriptor is that of a process which has ended.
+    fn hold(self, pids: &[u32]) -> Vec<(u32, ProcessDescriptor)> {
+        let opened: Vec<(u32, ProcessDescriptor)> = pids
+            .iter()
+            .filter_map(|pid| Some((*pid, ProcessDescriptor::open(*pid).ok()?)))
+            .collect();
+        let listed: HashSet<u32> = self.ids().collect();
+        // Of init, everything else is found.
+        let is_session_there = self.is_there();
+        let is_own = |(pid, _): &(u32, ProcessDescriptor)| is_session_there && listed.contains(pid);
+        opened.into_iter().filter(is_own).collect()
+    }
 }
 
 impl Paused {
     /// Lets the stopped processes go on. Init is their parent and goes on like the others.
     pub fn resume(self) {
-        for pid in self.stopped {
-            signal(pid, Signal::CONT);
+        for process in self.stopped.values() {
+            // A process that has ended meanwhile needs no signal.
+            let _ = process.signal(Signal::CONT);
         }
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // A process that is gone needs no signal.
-        let _ = kill_process(pid, signal);
+/// A process that is meant for good: when it ends, its id can become that of another process, and the descriptor does not.
+#[derive(Debug)]
+struct ProcessDescriptor(OwnedFd);
+
+impl ProcessDescriptor {
+    fn open(pid: u32) -> io::Result<ProcessDescriptor> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(ProcessDescriptor(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, signal)?)
     }
 }
 
-/// Whether a process is stopped, or is no process any more.
+/// Whether a process is stopped or has ended.
 fn is_still(pid: u32) -> bool {
+    state_of(pid).is_none_or(|state| b"TtZX".contains(&state))
+}
+
+/// Whether a process waits for a child that was stopped between `vfork` and the start of its program. It stops itself when it comes back
+/// from that, and cannot run before.
+fn waits_for_stopped_child(pid: u32) -> bool {
+    let is_stopped = |child: u32| state_of(child) == Some(b'T');
+    state_of(pid) == Some(b'D') && ProcEntry::of(pid).children().into_iter().any(is_stopped)
+}
+
+/// The letter for the state of a process, as in `proc(5)`.
+fn state_of(pid: u32) -> Option<u8> {
     let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    ProcessStat::parse(&text).is_none_or(|stat| b"TtZX".contains(&stat.state()))
+    ProcessStat::parse(&text).map(|stat| stat.state())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::kill_process;
+    use std::process::{Child, Command};
+    use std::time::Instant;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A new process with this id. The kernel can be told which id is next, but others may take it first.
+    fn sleeper_with_id(pid: u32) -> Option<Child> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60) {
+            fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+            let child = sleeper();
+            if child.id() == pid {
+                return Some(child);
+            }
+            end(child);
+        }
+        None
+    }
+
+    #[test]
+    fn a_process_with_the_id_of_one_that_has_ended_gets_no_signal() {
+        let paused = sleeper();
+        let pid = paused.id();
+        let stopped = HashMap::from([(pid, ProcessDescriptor::open(pid).unwrap())]);
+        end(paused);
+        let Some(other) = sleeper_with_id(pid) else {
+            eprintln!("skipped: only a privileged process chooses the id of the next one");
+            return;
+        };
+        let own = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process(own, Signal::STOP).unwrap();
+        while !is_still(pid) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Paused { stopped }.resume();
+        // The signal would have come at once.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(is_still(pid), "it goes on");
+        end(other);
+    }
 }

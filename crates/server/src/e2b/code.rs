@@ -81,11 +81,9 @@ async fn run(
         (Some(id), None) => sandbox.context(id)?,
         (None, language) => sandbox.default_context(Language::named(language.as_deref())?),
     };
-    let mut variables = sandbox.settings.variables.clone();
-    variables.extend(request.env_vars.unwrap_or_default());
     let cell = execute::Execution {
         code: request.code,
-        variables,
+        variables: request.env_vars.unwrap_or_default(),
     };
     Ok(execute::run(&state, sandbox, context, cell).await?)
 }

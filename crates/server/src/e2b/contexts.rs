@@ -10,7 +10,7 @@ use crate::auth::random_id;
 use crate::live::LiveSession;
 use crate::state::AppState;
 use axum::http::StatusCode;
-use cellblock_protocol::{Cell, Journaling, SessionOptions, Status, WorkspacePlace};
+use cellblock_protocol::{Cell, Journaling, SessionOptions, Shell, Status, WorkspacePlace};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -220,6 +220,8 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
     let options = SessionOptions {
         workspace: Some(sandbox.live.session.workspace().to_owned()),
         workspace_at: place_of(&sandbox.live.session),
+        env: sandbox.settings.env.clone(),
+        shell: Shell::E2b,
         journal: Journaling::In(state.data("journals")),
         limits,
         network: state.network_of(&sandbox.settings),

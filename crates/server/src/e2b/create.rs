@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_protocol::{Limits, NetworkRule, SessionOptions, WorkspacePlace};
+use cellblock_protocol::{HostPattern, Limits, NetworkRule, SessionOptions, Shell, WorkspacePlace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +34,10 @@ const MEMORY_BYTES: u64 = 1 << 30;
 /// The most names of metadata, and the most bytes of them with their values.
 const MAX_METADATA: usize = 200;
 const MAX_METADATA_BYTES: usize = 64 << 10;
+/// The most hosts that a client can name.
+const MAX_HOSTS: usize = 200;
+/// What clients write for all hosts.
+const ALL_HOSTS: [&str; 2] = ["0.0.0.0/0", "::/0"];
 /// Templates that clients of E2B know, and that are the default environment of this server.
 const DEFAULT_TEMPLATES: [&str; 5] = [
     "base",
@@ -58,6 +62,17 @@ pub(super) struct CreateRequest {
     auto_resume: Option<AutoResume>,
     volume_mounts: Option<Vec<Value>>,
     mcp: Option<Value>,
+    network: Option<NetworkRequest>,
+}
+
+/// Which hosts the client wants to be reached. It can only narrow what the operator opened.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NetworkRequest {
+    #[serde(default)]
+    allow_out: Vec<String>,
+    #[serde(default)]
+    deny_out: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -159,10 +174,20 @@ impl CreateRequest {
                 )));
             }
         }
+        let network = self.network.as_ref();
+        let hosts = network.map_or(0, |network| {
+            network.allow_out.len() + network.deny_out.len()
+        });
+        if hosts > MAX_HOSTS {
+            return Err(E2bError::bad_request(format!(
+                "network: at most {MAX_HOSTS} hosts"
+            )));
+        }
         let is_pausing = self.auto_pause.unwrap_or(false);
         let resume = self.auto_resume.as_ref().and_then(|resume| resume.enabled);
         Ok(Settings {
             template: self.template.clone().unwrap_or_else(|| "base".to_owned()),
+            env: None,
             metadata,
             variables,
             at_end: if is_pausing {
@@ -178,7 +203,31 @@ impl CreateRequest {
                 Some(false) => Internet::Refused,
                 _ => Internet::Wanted,
             },
+            allowed_hosts: network.map_or_else(Vec::new, |network| network.allow_out.clone()),
+            denied_hosts: network.map_or_else(Vec::new, |network| network.deny_out.clone()),
         })
+    }
+}
+
+impl Settings {
+    /// Whether the creator of a sandbox agrees to a rule of the operator. A rule is left out whole where it covers a host that was denied.
+    fn wants(&self, rule: &NetworkRule) -> bool {
+        let named = |hosts: &[String]| {
+            hosts.iter().any(|host| match &rule.host {
+                HostPattern::Name(name) => host.eq_ignore_ascii_case(name),
+                HostPattern::Below(parent) => host
+                    .strip_prefix("*.")
+                    .is_some_and(|host| host.eq_ignore_ascii_case(parent)),
+                HostPattern::Address(address) => host.parse() == Ok(*address),
+            })
+        };
+        if named(&self.allowed_hosts) {
+            return true;
+        }
+        let is_denied = |host: &String| {
+            ALL_HOSTS.contains(&host.as_str()) || rule.host.matches(host.trim_start_matches("*."))
+        };
+        !named(&self.denied_hosts) && !self.denied_hosts.iter().any(is_denied)
     }
 }
 
@@ -202,16 +251,17 @@ impl AppState {
                 "MCP servers inside a sandbox are not offered; this server is one itself, at /mcp",
             ));
         }
-        let settings = request.settings()?;
+        let mut settings = request.settings()?;
         let life = checked_life(request.timeout)?;
         if let Some(snapshot) = self.sandboxes().snapshot(caller.id(), &settings.template) {
             return self.open_snapshot(caller, &snapshot, settings, life).await;
         }
-        let env = self.environment_of_template(&settings.template)?;
+        settings.env = self.environment_of_template(&settings.template)?;
         let open = async |place: WorkspacePlace| {
             let options = SessionOptions {
-                env: env.clone(),
+                env: settings.env.clone(),
                 workspace_at: place,
+                shell: Shell::E2b,
                 limits: sandbox_limits(),
                 network: self.network_of(&settings),
                 ..SessionOptions::default()
@@ -245,7 +295,13 @@ impl AppState {
     /// The hosts that a sandbox reaches: those that the operator opened, unless its creator wants none.
     pub(super) fn network_of(&self, settings: &Settings) -> Vec<NetworkRule> {
         match settings.internet {
-            Internet::Wanted => self.options().e2b.network.clone(),
+            Internet::Wanted => {
+                let opened = self.options().e2b.network.iter();
+                opened
+                    .filter(|rule| settings.wants(rule))
+                    .cloned()
+                    .collect()
+            }
             Internet::Refused => Vec::new(),
         }
     }
@@ -288,6 +344,7 @@ impl AppState {
         let settings = Settings {
             variables,
             template: snapshot.id.clone(),
+            env: snapshot.settings.env.clone(),
             ..settings
         };
         let file_metadata = snapshot.file_metadata.clone();
@@ -419,5 +476,36 @@ async fn end_in_time(state: AppState, sandbox: Arc<Sandbox>) {
             let _ = state.kill_sandbox(&sandbox).await;
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached(network: Value) -> Vec<String> {
+        let request = json!({"templateID": "base", "network": network});
+        let request: CreateRequest = serde_json::from_value(request).unwrap_or_default();
+        let settings = request.settings().unwrap_or_else(|_| panic!("settings"));
+        let opened = ["a.example", "*.b.example", "10.0.0.1"];
+        let rule = |host: &&str| {
+            let rule: Result<NetworkRule, _> = host.parse();
+            rule.is_ok_and(|rule| settings.wants(&rule))
+        };
+        opened.into_iter().filter(rule).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_client_narrows_what_the_operator_opened() {
+        assert_eq!(reached(json!({})), ["a.example", "*.b.example", "10.0.0.1"]);
+        let all = "0.0.0.0/0";
+        assert_eq!(reached(json!({"denyOut": [all]})), [""; 0]);
+        let one = json!({"denyOut": [all], "allowOut": ["A.example", "other.example"]});
+        assert_eq!(reached(one), ["a.example"]);
+        // A host below a name takes the whole rule along.
+        let below = json!({"denyOut": ["x.b.example", "10.0.0.1"]});
+        assert_eq!(reached(below), ["a.example"]);
+        let wider = json!({"denyOut": [all], "allowOut": ["x.b.example"]});
+        assert_eq!(reached(wider), [""; 0]);
     }
 }

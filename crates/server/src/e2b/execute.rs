@@ -2,6 +2,7 @@
 
 use super::contexts::{CodeContext, Language};
 use super::error::E2bError;
+use super::joined_output::{JoinedOutput, Output};
 use super::outputs::{display_line, error_line, value_line};
 use super::sandbox::Sandbox;
 use super::time::rfc3339;
@@ -22,9 +23,25 @@ use tokio::sync::mpsc;
 /// How often a client that hears nothing gets a sign of life: a connection that is gone is noticed by it at the latest.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
+/// Runs a cell of the shell (`$2`) with the variables, functions and directory that the last one left in a file (`$1`), and leaves its own
+/// there. Variables that were given for this cell alone (their names follow) win over those that were left, and are not left themselves
+/// unless the cell changed them.
+const SHELL_CELL: &str = r#"__state=$1 __code=$2; shift 2
+declare -A __own; for __name; do __own[$__name]=${!__name}; done; set --
+[ -f "$__state" ] && . "$__state" 2>/dev/null
+for __name in "${!__own[@]}"; do export "$__name=${__own[$__name]}"; done
+__leave() {
+  for __name in "${!__own[@]}"; do [ "${!__name}" = "${__own[$__name]}" ] && unset "$__name"; done
+  unset __code __own __name; unset -f __leave
+  { declare -p | grep -vE '^declare -[a-zA-Z]*r|^declare -- __state='; declare -f; printf 'cd %q\n' "$PWD"; } > "$__state"
+}
+trap __leave EXIT
+eval "$__code""#;
+
 /// A cell that a client wants to run.
 pub(super) struct Execution {
     pub(super) code: String,
+    /// Variables of the environment for this cell alone, beside those of the sandbox.
     pub(super) variables: BTreeMap<String, String>,
 }
 
@@ -39,8 +56,10 @@ pub(super) async fn run(
     let quotas = state.quotas_of(&caller.user);
     state.rates().take(caller.id(), quotas.cells_per_minute)?;
     quotas.check_time(&state.store().usage_today(caller.id()).await?)?;
+    let own_variables: Vec<String> = execution.variables.keys().cloned().collect();
     let mut cell = Cell::new(execution.code);
-    cell.env = execution.variables;
+    cell.env = sandbox.settings.variables.clone();
+    cell.env.extend(execution.variables);
     cell.validate().map_err(cellblock_session::Error::from)?;
     const MAX_WAITING: usize = 64;
     let (sender, receiver) = mpsc::channel(MAX_WAITING);
@@ -48,6 +67,7 @@ pub(super) async fn run(
         state: state.clone(),
         sandbox,
         context,
+        own_variables,
         lines: LineSender(sender),
     };
     tokio::spawn(run.run(cell));
@@ -74,6 +94,13 @@ impl LineSender {
         self.0.send(Ok(line.into())).await.map_err(|_| BrokenOff)
     }
 
+    async fn outputs(&self, outputs: impl IntoIterator<Item = Output>) -> Result<(), BrokenOff> {
+        for output in outputs {
+            self.output(output.stream, &output.text).await?;
+        }
+        Ok(())
+    }
+
     async fn output(&self, stream: &str, text: &str) -> Result<(), BrokenOff> {
         let timestamp = rfc3339(SystemTime::now());
         self.send(&json!({"type": stream, "text": text, "timestamp": timestamp}))
@@ -92,6 +119,8 @@ struct CellRun {
     state: AppState,
     sandbox: Arc<Sandbox>,
     context: Arc<CodeContext>,
+    /// The names of the variables that the client gave for this cell alone.
+    own_variables: Vec<String>,
     lines: LineSender,
 }
 
@@ -157,19 +186,26 @@ impl CellRun {
     }
 
     async fn follow(&self, running: &mut Running, number: u64) -> Result<(), BrokenOff> {
+        let mut joined = JoinedOutput::default();
         loop {
             let event = tokio::select! {
                 biased;
                 () = self.lines.0.closed() => return Err(BrokenOff),
                 event = running.next() => event,
+                () = joined.is_due() => {
+                    self.lines.outputs(joined.take()).await?;
+                    continue;
+                }
                 () = tokio::time::sleep(KEEPALIVE) => {
                     self.keep_alive().await?;
                     continue;
                 }
             };
-            let Some(event) = event else { return Ok(()) };
+            let Some(event) = event else {
+                return self.lines.outputs(joined.take()).await;
+            };
             self.note(&event);
-            let sent = self.pass_on(running, &event).await;
+            let sent = self.pass_on(running, &event, &mut joined).await;
             self.context.live.publish_event(Some(number), event).await;
             sent?;
         }
@@ -183,10 +219,19 @@ impl CellRun {
         }
     }
 
-    async fn pass_on(&self, running: &Running, event: &Event) -> Result<(), BrokenOff> {
+    async fn pass_on(
+        &self,
+        running: &Running,
+        event: &Event,
+        joined: &mut JoinedOutput,
+    ) -> Result<(), BrokenOff> {
+        let ready = match event {
+            Event::Stdout { text } => joined.add("stdout", text),
+            Event::Stderr { text } => joined.add("stderr", text),
+            _ => joined.take().into_iter().collect(),
+        };
+        self.lines.outputs(ready).await?;
         match event {
-            Event::Stdout { text } => self.lines.output("stdout", text).await,
-            Event::Stderr { text } => self.lines.output("stderr", text).await,
             Event::Display(display) => self.lines.send(&display_line(&display.mime)).await,
             Event::InputRequest { call, .. } => {
                 let problem = "there is no person who could answer: give the value in the code";
@@ -225,11 +270,17 @@ impl CellRun {
 
     /// Runs a cell of the shell. Its variables, functions and directory are kept for the next one.
     async fn bash(&self, cell: Cell) -> Result<(), BrokenOff> {
-        const SCRIPT: &str = r#"state=$1; [ -f "$state" ] && . "$state" 2>/dev/null
-trap '{ declare -p | grep -vE "^declare -[a-zA-Z]*r"; declare -f; printf "cd %q\n" "$PWD"; } > "$state"' EXIT
-eval "$2""#;
         let state_path = self.context.shell_state_path();
-        let mut spawn = Spawn::new(["/bin/bash", "-c", SCRIPT, "bash", &state_path, &cell.code]);
+        let arguments = [
+            "/bin/bash",
+            "-c",
+            SHELL_CELL,
+            "bash",
+            &state_path,
+            &cell.code,
+        ];
+        let own = self.own_variables.iter().map(String::as_str);
+        let mut spawn = Spawn::new(arguments.into_iter().chain(own));
         spawn.cwd = Some(self.context.cwd.clone());
         spawn.env = cell.env;
         let session = &self.context.live.session;

@@ -4,6 +4,7 @@ use super::error::E2bError;
 use super::lookup::{check_user, check_user_name};
 use super::sandbox::{MAX_FILES_WITH_METADATA, RunState, Sandbox, lock};
 use super::signature::{SignedFile, SignedOperation};
+use super::uploads::{MAX_UPLOADS, UploadPlace};
 use crate::state::AppState;
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -348,7 +349,8 @@ impl Upload<'_> {
         if self.sandbox.life().state == RunState::Paused {
             return Err(E2bError::sandbox_gone(&self.sandbox.id));
         }
-        let kept = self.keep_aside(pieces).await?;
+        // Held until the file is in the workspace: until then its bytes are on the disk of the server.
+        let (kept, _place) = self.keep_aside(pieces).await?;
         let paths = self.sandbox.live.session.paths();
         if let Ok(found) = paths.stat(&path).await
             && found.kind == FileKind::Directory
@@ -377,8 +379,16 @@ impl Upload<'_> {
     async fn keep_aside(
         &self,
         pieces: impl Stream<Item = Result<Bytes, std::io::Error>> + Send,
-    ) -> Result<File, E2bError> {
+    ) -> Result<(File, UploadPlace), E2bError> {
         const MAX_WAITING: usize = 4;
+        let uploads = &self.state.sandboxes().uploads;
+        let place = uploads.begin(self.sandbox.caller.id());
+        let mut place = place.ok_or_else(|| {
+            E2bError::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("at most {MAX_UPLOADS} files are uploaded at the same time"),
+            )
+        })?;
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let (directory, encoding) = (self.state.data(""), self.encoding);
         let writing = tokio::task::spawn_blocking(move || {
@@ -392,15 +402,16 @@ impl Upload<'_> {
                 rest: Bytes::new(),
             };
             let limit = MAX_UPLOAD_BYTES + 1;
+            let mut counted = place.writer(&mut file);
             let bytes = match encoding {
-                Encoding::Plain => std::io::copy(&mut source.take(limit), &mut file)?,
+                Encoding::Plain => std::io::copy(&mut source.take(limit), &mut counted)?,
                 Encoding::Gzip => {
                     let unpacked = flate2::read::MultiGzDecoder::new(source);
-                    std::io::copy(&mut unpacked.take(limit), &mut file)?
+                    std::io::copy(&mut unpacked.take(limit), &mut counted)?
                 }
             };
             file.rewind()?;
-            Ok::<_, std::io::Error>((file, bytes))
+            Ok::<_, std::io::Error>((file, place, bytes))
         });
         let mut pieces = pin!(pieces);
         let mut failed = None;
@@ -423,7 +434,7 @@ impl Upload<'_> {
             return Err(failed);
         }
         match written {
-            Ok((file, bytes)) if bytes <= MAX_UPLOAD_BYTES => Ok(file),
+            Ok((file, place, bytes)) if bytes <= MAX_UPLOAD_BYTES => Ok((file, place)),
             Ok(_) => Err(E2bError::new(
                 StatusCode::INSUFFICIENT_STORAGE,
                 format!(
@@ -440,6 +451,9 @@ fn unwritten(error: &std::io::Error) -> E2bError {
     match error.kind() {
         std::io::ErrorKind::StorageFull => {
             E2bError::new(StatusCode::INSUFFICIENT_STORAGE, "no space left on device")
+        }
+        std::io::ErrorKind::QuotaExceeded => {
+            E2bError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
         }
         _ => E2bError::bad_request(format!("the upload cannot be kept: {error}")),
     }

@@ -63,43 +63,42 @@ pub(super) fn bare_id(id: &str) -> &str {
 
 impl AppState {
     /// The sandbox that a request to a service inside it means. The access token must be that of the sandbox.
+    ///
+    /// A wrong token and an unknown id get the same answer: a stranger does not learn which sandboxes exist. A request without any token is
+    /// refused before the id is looked at.
     pub(super) async fn sandbox_of(&self, headers: &HeaderMap) -> Result<Arc<Sandbox>, E2bError> {
-        let sandbox = self.named_sandbox(headers)?;
-        // Before anything is done for the request: a paused sandbox is resumed for the holder of its token alone.
+        let (id, _) = address_of(self, headers)
+            .ok_or_else(|| E2bError::bad_request("the request names no sandbox"))?;
         // Some calls of the code interpreter's clients carry the token of the network only; both are the same one here.
         let names = ["x-access-token", "e2b-traffic-access-token"];
-        let tokens = names.iter().filter_map(|name| headers.get(*name));
-        let is_right =
-            |token: &HeaderValue| bool::from(sandbox.token.as_bytes().ct_eq(token.as_bytes()));
-        if !tokens.into_iter().any(is_right) {
+        let tokens: Vec<&HeaderValue> =
+            names.iter().filter_map(|name| headers.get(*name)).collect();
+        if tokens.is_empty() {
             return Err(E2bError::unauthenticated(
-                "the access token of the sandbox is missing or wrong",
+                "the access token of the sandbox is missing",
             ));
         }
+        let sandbox = self.sandboxes().get(&id);
+        // Before anything is done for the request: a paused sandbox is resumed for the holder of its token alone.
+        let sandbox = sandbox.filter(|sandbox| {
+            let secret = sandbox.token.as_bytes();
+            let is_right = |token: &&HeaderValue| bool::from(secret.ct_eq(token.as_bytes()));
+            tokens.iter().any(is_right)
+        });
+        let sandbox = sandbox.ok_or_else(|| E2bError::sandbox_gone(&id))?;
         self.awake(&sandbox).await?;
         Ok(sandbox)
     }
 
-    /// Whether the sandbox that a request names runs. Anyone may ask, as clients probe a sandbox that may be gone; only the holder of its token
-    /// resumes it with that.
+    /// Whether the sandbox that a request names runs. For a request without the token of the sandbox, no sandbox runs.
     pub(super) async fn check_health(&self, headers: &HeaderMap) -> Result<(), E2bError> {
-        match self.sandbox_of(headers).await {
-            Err(error) if error.status == StatusCode::UNAUTHORIZED => {
-                let sandbox = self.named_sandbox(headers)?;
-                match sandbox.life().state {
-                    RunState::Running => Ok(()),
-                    RunState::Paused => Err(E2bError::sandbox_gone(&sandbox.id)),
-                }
+        let found = self.sandbox_of(headers).await;
+        match (found, address_of(self, headers)) {
+            (Err(error), Some((id, _))) if error.status == StatusCode::UNAUTHORIZED => {
+                Err(E2bError::sandbox_gone(&id))
             }
-            outcome => outcome.map(drop),
+            (found, _) => found.map(drop),
         }
-    }
-
-    fn named_sandbox(&self, headers: &HeaderMap) -> Result<Arc<Sandbox>, E2bError> {
-        let (id, _) = address_of(self, headers)
-            .ok_or_else(|| E2bError::bad_request("the request names no sandbox"))?;
-        let sandbox = self.sandboxes().get(&id);
-        sandbox.ok_or_else(|| E2bError::sandbox_gone(&id))
     }
 
     /// Has a sandbox run, for a request that may use it. A paused one is resumed where it was created so, and else it is not there.

@@ -15,6 +15,7 @@ mod error;
 mod execute;
 mod filesystem;
 mod http_files;
+mod joined_output;
 mod listing;
 mod lookup;
 mod network_hint;
@@ -27,6 +28,7 @@ mod signature;
 mod snapshots;
 mod time;
 mod unsupported;
+mod uploads;
 mod watch;
 
 use crate::state::AppState;

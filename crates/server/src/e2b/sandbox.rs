@@ -2,6 +2,7 @@
 
 use super::contexts::CodeContext;
 use super::network_hint::NetworkHint;
+use super::uploads::Uploads;
 use super::watch::DirectoryWatcher;
 use crate::auth::Caller;
 use crate::live::LiveSession;
@@ -20,6 +21,7 @@ pub(super) const MAX_FILES_WITH_METADATA: usize = 10_000;
 pub(crate) struct Sandboxes {
     running: Mutex<HashMap<String, Arc<Sandbox>>>,
     snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
+    pub(super) uploads: Arc<Uploads>,
 }
 
 /// A sandbox of one user.
@@ -50,11 +52,17 @@ pub(super) type FileMetadata = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) template: String,
+    /// The environment of Python that the template means; `None` is that of the server.
+    pub(super) env: Option<String>,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) variables: BTreeMap<String, String>,
     pub(super) at_end: AtEnd,
     pub(super) resume: Resume,
     pub(super) internet: Internet,
+    /// Hosts that the creator wants to be reached, also where all others are denied.
+    pub(super) allowed_hosts: Vec<String>,
+    /// Hosts that the creator wants not to be reached.
+    pub(super) denied_hosts: Vec<String>,
 }
 
 /// What happens when the time of a sandbox is over.

@@ -6,6 +6,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use axum::Extension;
 use axum::extract::Path;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{self, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use bytes::Bytes;
@@ -15,14 +16,15 @@ use std::sync::Arc;
 /// The longest message of a client.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Connects a client to a kernel.
+/// Connects a client to a kernel. A kernel of another user is refused before the connection becomes a WebSocket.
 pub(super) async fn connect(
     Extension(kernels): Extension<Arc<Kernels>>,
     caller: Caller,
     Path(id): Path<String>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let kernel = kernels.get(caller.id(), &id)?;
+    let upgrade = upgrade.map_err(ApiError::no_websocket)?;
     let upgrade = upgrade
         .protocols([BINARY_PROTOCOL])
         .max_message_size(MAX_MESSAGE_BYTES)

@@ -7,6 +7,7 @@ use crate::http::{JsonBody, Query};
 use crate::live::LiveSession;
 use crate::state::AppState;
 use axum::Json;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -218,17 +219,11 @@ async fn attach(
     caller: Caller,
     Path((id, name)): Path<(String, String)>,
     Query(query): Query<AttachQuery>,
-    socket: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+    socket: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let live = state.session(&caller, &id).await?;
     let process = live.session.process(&name)?;
-    let socket = socket.map_err(|rejection| {
-        ApiError::new(
-            StatusCode::UPGRADE_REQUIRED,
-            "malformed",
-            rejection.body_text(),
-        )
-    })?;
+    let socket = socket.map_err(ApiError::no_websocket)?;
     let events = process.attach(query.after.unwrap_or(0));
     let follower = Follower {
         process,

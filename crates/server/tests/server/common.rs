@@ -8,6 +8,9 @@ use cellblock_server::{Server, ServerError, ServerOptions, StoreError};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt as _;
 
 /// How long the body of an answer may take. Only a stream of events that nothing ends takes longer.
@@ -156,6 +159,47 @@ impl TestServer {
             server: self,
             headers: Vec::new(),
         }
+    }
+
+    /// Serves on a socket until the value is dropped.
+    pub async fn listen(&self) -> Listening {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let stop = CancellationToken::new();
+        let (serving, token) = (self.server.clone(), stop.clone());
+        tokio::spawn(async move { serving.serve(listener, token).await });
+        Listening {
+            address,
+            _stop: stop.drop_guard(),
+        }
+    }
+}
+
+/// A WebSocket of a client.
+pub type Socket =
+    tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+/// The socket on which a server serves.
+pub struct Listening {
+    pub address: String,
+    _stop: DropGuard,
+}
+
+impl Listening {
+    /// Opens a WebSocket, or tells why the server refused it.
+    pub async fn try_connect(
+        &self,
+        path: &str,
+        headers: &[(String, String)],
+    ) -> Result<Socket, tungstenite::Error> {
+        let mut request = format!("ws://{}{path}", self.address).into_client_request()?;
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().expect("a name");
+            let value = value.parse().expect("a value");
+            request.headers_mut().insert(name, value);
+        }
+        Ok(tokio_tungstenite::connect_async(request).await?.0)
     }
 }
 

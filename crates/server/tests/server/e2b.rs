@@ -224,7 +224,7 @@ async fn sandboxes_of_others_and_wrong_tokens_are_refused() {
             .service(port)
             .post(path, json!({"code": "1"}))
             .await;
-        assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(refused.status, StatusCode::BAD_GATEWAY, "{path}");
     }
 }
 
@@ -477,9 +477,7 @@ async fn a_request_without_the_token_resumes_no_paused_sandbox() {
         stranger.service(CODE).post("/execute", ask).await.status,
         stranger.rpc("process.Process/List", json!({})).await.status,
     ];
-    let refused = StatusCode::UNAUTHORIZED;
-    let gone = StatusCode::BAD_GATEWAY;
-    assert_eq!(answers, [gone, gone, refused, refused, refused]);
+    assert_eq!(answers, [StatusCode::BAD_GATEWAY; 5]);
     let listed = caller.get("/v2/sandboxes?state=paused").await.json();
     assert_eq!(listed[0]["sandboxID"], sandbox.id.as_str());
     // The holder of the token does resume it.
@@ -580,6 +578,39 @@ async fn contexts_have_variables_of_their_own_and_the_files_of_the_sandbox() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn variables_of_one_call_end_with_it_and_those_that_bash_changed_stay() {
+    let server = open_server().await;
+    let body = json!({"templateID": "base", "envVars": {"ALL": "sandbox"}});
+    let sandbox = Sandbox::create(&client(&server), body).await;
+    let told = async |code: &str, variables: Value| {
+        let request = json!({"code": code, "language": "bash", "env_vars": variables});
+        let lines = sandbox.run(request).await;
+        let texts = lines.iter().filter_map(|line| line["text"].as_str());
+        texts.collect::<String>()
+    };
+    let read = "echo $ALL ${ONE:-none} $KEPT";
+    let given = json!({"ALL": "call", "ONE": "1"});
+    assert_eq!(told(read, given).await, "call 1\n");
+    assert_eq!(told(read, json!({})).await, "sandbox none\n");
+    let changed = told("KEPT=$KEPT-more; ALL=own", json!({"KEPT": "given"})).await;
+    assert_eq!(changed, "");
+    assert_eq!(told(read, json!({})).await, "own none given-more\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_print_is_one_message() {
+    let server = open_server().await;
+    let sandbox = Sandbox::create(&client(&server), json!({"templateID": "base"})).await;
+    let lines = sandbox.run(json!({"code": "print('whole line')"})).await;
+    let output: Vec<_> = lines
+        .iter()
+        .filter(|line| line["type"] == "stdout")
+        .map(|line| line["text"].clone())
+        .collect();
+    assert_eq!(output, ["whole line\n"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_ends_when_its_time_is_over() {
     let server = open_server().await;
     let caller = client(&server);
@@ -645,4 +676,45 @@ async fn what_is_not_offered_says_so_in_a_sentence() {
         .post("/v2/sandboxes", json!({"templateID": "no-such"}))
         .await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_uploads_of_one_user_that_are_not_whole_have_a_bound() {
+    const MAX_UPLOADS: usize = 16;
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let other = server.user(&admin, "bob").await;
+    let sandbox = Sandbox::create(&admin, json!({"templateID": "base"})).await;
+    let bobs = Sandbox::create(&other, json!({"templateID": "base"})).await;
+    // Bodies that begin and never end.
+    let mut unfinished = Vec::new();
+    for _ in 0..MAX_UPLOADS {
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<_, std::io::Error>>(1);
+        let first = bytes::Bytes::from_static(b"x");
+        sender.send(Ok(first)).await.expect("sent");
+        let pieces = futures_util::stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|piece| (piece, receiver))
+        });
+        let caller = sandbox
+            .service(ENVD)
+            .with("content-type", "application/octet-stream");
+        let body = Body::from_stream(pieces);
+        let request = caller.request(Method::POST, "/files?path=a", body);
+        let router = server.router.clone();
+        let answer = tokio::spawn(tower::ServiceExt::oneshot(router, request));
+        // The server has taken the first piece when there is room for another one.
+        let room = sender.reserve().await.map(drop);
+        room.expect("the upload goes on");
+        unfinished.push((sender, answer));
+    }
+    let refused = sandbox.upload("b", "more").await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(bobs.upload("b", "more").await.status, StatusCode::OK);
+    // When the others have ended, there is room again.
+    for (sender, answer) in unfinished {
+        drop(sender);
+        let answer = answer.await.expect("an answer").expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+    assert_eq!(sandbox.upload("b", "more").await.status, StatusCode::OK);
 }

@@ -4,7 +4,8 @@ use crate::common::TestServer;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-fn report(passed: bool) -> Value {
+/// A report of one task.
+pub fn report(passed: bool) -> Value {
     let usage = json!({
         "input_tokens": 10, "cached_input_tokens": 0, "output_tokens": 5, "reasoning_tokens": 0, "estimated": false,
     });

@@ -196,3 +196,36 @@ async fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
     let told: Value = ada.run(&session, code).await["value"]["repr"].clone();
     assert_eq!(told, "('old', ['file.bin'])");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_code_puts_in_the_place_of_a_file_leads_nowhere() {
+    let server = TestServer::new().await;
+    let ada = server.admin().await;
+    let session = ada.open().await;
+    let made = "import os
+open('a.txt', 'w').write('a')
+os.symlink('a.txt', 'inside'); os.symlink('/etc/hosts', 'outside'); os.symlink('..', 'above')
+os.mkfifo('pipe')
+open('closed', 'w').write('b'); os.chmod('closed', 0)";
+    ada.run(&session, made).await;
+    let path = |name: &str| format!("/v1/sessions/{session}/files/{name}");
+    assert_eq!(ada.get(&path("inside")).await.text(), "a");
+    for name in ["outside", "above/x", "pipe"] {
+        let read = ada.get(&path(name)).await;
+        assert!(read.status.is_client_error(), "{name}: {}", read.text());
+        let body = Body::from("changed");
+        let request = ada.request(Method::PUT, &path(name), body);
+        let written = server.send(request).await;
+        assert!(
+            written.status.is_client_error(),
+            "{name}: {}",
+            written.text()
+        );
+    }
+    // Permissions are for code. The host's user reads it, if the kernel lets that user.
+    let closed = ada.get(&path("closed")).await;
+    match rustix::process::geteuid().is_root() {
+        true => assert_eq!(closed.text(), "b"),
+        false => assert!(closed.status.is_client_error(), "{}", closed.text()),
+    }
+}

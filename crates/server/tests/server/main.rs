@@ -22,3 +22,4 @@ mod runs;
 mod serving;
 mod sessions;
 mod shares;
+mod strangers;

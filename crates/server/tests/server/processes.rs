@@ -1,40 +1,26 @@
 //! Processes beside the interpreter, and terminals by WebSocket.
 
-use crate::common::TestServer;
+use crate::common::{Listening, Socket, TestServer};
 use axum::http::StatusCode;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_util::sync::CancellationToken;
-
-type Socket =
-    tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
 /// A server on a socket of its own, without a login.
-struct Listening {
-    address: String,
-    stop: CancellationToken,
+struct OpenServer {
+    listening: Listening,
     server: TestServer,
 }
 
-impl Listening {
-    async fn new() -> Listening {
+impl OpenServer {
+    async fn new() -> OpenServer {
         let server = TestServer::with(|options| {
             options.authentication = cellblock_server::Authentication::Off
         })
         .await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        let stop = CancellationToken::new();
-        let (serving, token) = (server.server.clone(), stop.clone());
-        tokio::spawn(async move { serving.serve(listener, token).await });
-        Listening {
-            address,
-            stop,
+        OpenServer {
+            listening: server.listen().await,
             server,
         }
     }
@@ -44,12 +30,9 @@ impl Listening {
     }
 
     async fn attach(&self, path: &str, origin: Option<&str>) -> Result<Socket, Error> {
-        let mut request = format!("ws://{}{path}", self.address).into_client_request()?;
-        if let Some(origin) = origin {
-            let origin = origin.parse().expect("a header");
-            request.headers_mut().insert("origin", origin);
-        }
-        Ok(tokio_tungstenite::connect_async(request).await?.0)
+        let origin = origin.map(|origin| ("origin".to_owned(), origin.to_owned()));
+        let headers: Vec<(String, String)> = origin.into_iter().collect();
+        self.listening.try_connect(path, &headers).await
     }
 }
 
@@ -67,7 +50,7 @@ async fn until_end(socket: &mut Socket) -> (String, Value) {
     (String::from_utf8_lossy(&output).into_owned(), last)
 }
 
-async fn shell(server: &Listening, session: &str, body: Value) -> String {
+async fn shell(server: &OpenServer, session: &str, body: Value) -> String {
     let address = format!("/v1/sessions/{session}/processes");
     let made = server.caller().post(&address, body).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
@@ -77,7 +60,7 @@ async fn shell(server: &Listening, session: &str, body: Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_takes_input_and_sizes_and_tells_its_end() {
-    let server = Listening::new().await;
+    let server = OpenServer::new().await;
     let session = server.caller().open().await;
     let body = json!({"argv": ["sh"], "pty": {"cols": 80, "rows": 24}});
     let process = shell(&server, &session, body).await;
@@ -106,12 +89,11 @@ async fn a_terminal_takes_input_and_sizes_and_tells_its_end() {
         .await
         .expect("a socket");
     assert!(until_end(&mut again).await.0.contains("a42z"));
-    server.stop.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_outlives_its_reader_and_is_ended() {
-    let server = Listening::new().await;
+    let server = OpenServer::new().await;
     let session = server.caller().open().await;
     let process = shell(
         &server,
@@ -135,7 +117,6 @@ async fn a_process_outlives_its_reader_and_is_ended() {
         if server.caller().get(&list).await.json()["processes"] == json!([]) {
             let events = server.caller().get(&process).await.json();
             assert_eq!(events["end"]["status"], "killed", "{events}");
-            server.stop.cancel();
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -145,7 +126,7 @@ async fn a_process_outlives_its_reader_and_is_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_origin_opens_no_terminal() {
-    let server = Listening::new().await;
+    let server = OpenServer::new().await;
     let session = server.caller().open().await;
     let process = shell(&server, &session, json!({"argv": ["sleep", "600"]})).await;
     let path = format!("{process}/attach");
@@ -154,11 +135,10 @@ async fn a_page_of_another_origin_opens_no_terminal() {
         panic!("{foreign:?}")
     };
     assert_eq!(refusal.status().as_u16(), 403);
-    let own = format!("http://{}", server.address);
+    let own = format!("http://{}", server.listening.address);
     assert!(server.attach(&path, Some(&own)).await.is_ok());
     let plain = server.caller().get(&path).await;
     assert_eq!(plain.status, StatusCode::UPGRADE_REQUIRED);
-    server.stop.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -228,7 +228,33 @@ async fn ready(stream: &OutputStream, index: usize) -> usize {
 
 /// Reads without waiting. Where nothing is there, readiness is asked for anew.
 fn read_now(end: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<usize> {
-    end.try_io(Interest::READABLE, |end| {
+    let read = end.try_io(Interest::READABLE, |end| {
         Ok(rustix::io::read(end, &mut *buffer)?)
-    })
+    });
+    match read {
+        // It may be that the runtime has not heard of the bytes yet. Those of a process that is gone would be lost.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Ok(rustix::io::read(end.get_ref(), buffer)?)
+        }
+        read => read,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    // One thread, and nothing is awaited: the runtime has no chance to hear of the bytes.
+    #[tokio::test(flavor = "current_thread")]
+    async fn bytes_are_read_that_the_runtime_has_not_heard_of() {
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (reader, writer) = pipe_with(flags).expect("a pipe");
+        let end = cellblock_sandbox::async_fd(reader).expect("a runtime");
+        let mut buffer = [0; 16];
+        let empty = read_now(&end, &mut buffer).expect_err("nothing is there");
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        rustix::io::write(&writer, b"out").expect("room");
+        assert_eq!(read_now(&end, &mut buffer).expect("three bytes"), 3);
+    }
 }

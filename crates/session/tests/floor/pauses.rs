@@ -56,6 +56,24 @@ child = subprocess.Popen(['sh', '-c', 'while :; do echo >> /tmp/ticks; sleep 0.0
 }
 
 #[test]
+fn a_session_is_paused_also_while_its_processes_start_others() {
+    let session = session();
+    session.good(
+        "import subprocess
+loop = 'while :; do /bin/true; done'
+children = [subprocess.Popen(['sh', '-c', loop]) for _ in range(4)]",
+    );
+    for _ in 0..100 {
+        wait(session.pause()).unwrap();
+        wait(session.resume()).unwrap();
+    }
+    assert_eq!(
+        session.value("[child.poll() for child in children]"),
+        "[None, None, None, None]"
+    );
+}
+
+#[test]
 fn a_session_with_a_running_cell_is_not_paused() {
     let session = session();
     let mut running = session.start("print('ready', flush=True)\nimport time\ntime.sleep(60)");

@@ -1,0 +1,147 @@
+//! Tunnels: bytes in both directions, after a look at the name that a TLS client asks for.
+//!
+//! One address can serve many hosts. A client tells the server which host it means in the first message of TLS (SNI), before anything is
+//! encrypted. So the guard reads this message, and a tunnel to a host that a rule allows is no way to a host that no rule allows.
+
+use super::HEAD_LIMIT;
+use crate::authority::Authority;
+use crate::connection::{Outcome, Refusal};
+use crate::guard::{Guard, relay};
+use rustls::server::Acceptor;
+use std::io;
+use std::net::IpAddr;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// The first byte of a TLS connection: a record of the handshake.
+const TLS_HANDSHAKE: u8 = 22;
+/// The longest first message of TLS, with the headers of its records.
+const MAX_HELLO_BYTES: usize = 96 << 10;
+/// The message of TLS that ends a connection because of its name: fatal, `unrecognized_name`.
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// What the beginning of a client's bytes says.
+#[derive(Debug, PartialEq, Eq)]
+enum Hello {
+    /// More bytes are needed.
+    Incomplete,
+    /// TLS, with the name that the client asks for.
+    Complete { name: Option<String> },
+    /// TLS that cannot be read.
+    Malformed,
+}
+
+impl Guard {
+    /// Passes bytes on between the client and the server of a tunnel. `rest` is what the client has sent already.
+    pub(super) async fn tunnel(
+        &self,
+        client: &mut TcpStream,
+        server: &mut TcpStream,
+        target: &Authority,
+        rest: Vec<u8>,
+    ) -> Result<Outcome, Refusal> {
+        let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
+        let answered = client.write_all(established).await;
+        answered.map_err(Refusal::Broken)?;
+        let first = match first_bytes(client, server, rest).await {
+            Ok(first) => first,
+            Err(error) => return Err(Refusal::Broken(error)),
+        };
+        let checked = match first.first() {
+            Some(&TLS_HANDSHAKE) => self.check_name(client, target, first).await,
+            _ => Ok(first),
+        };
+        let first = match checked {
+            Ok(first) => first,
+            Err(refusal) => {
+                let _ = client.write_all(&UNRECOGNIZED_NAME).await;
+                let _ = client.shutdown().await;
+                return Err(refusal);
+            }
+        };
+        server.write_all(&first).await.map_err(Refusal::Broken)?;
+        relay(client, server).await
+    }
+
+    /// Reads the first message of TLS to its end, and refuses a name that no rule allows. Returns all that was read.
+    async fn check_name(
+        &self,
+        client: &mut TcpStream,
+        target: &Authority,
+        mut read: Vec<u8>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let reading = async {
+            loop {
+                match hello(&read) {
+                    Hello::Incomplete if read.len() < MAX_HELLO_BYTES => {}
+                    said => return Ok::<_, io::Error>((said, read)),
+                }
+                if client.read_buf(&mut read).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+        };
+        let late = |_| Err(io::ErrorKind::TimedOut.into());
+        let (said, read) = timeout(HEAD_LIMIT, reading)
+            .await
+            .unwrap_or_else(late)
+            .map_err(Refusal::Broken)?;
+        let unreadable = "the first message of TLS in a tunnel cannot be read";
+        match said {
+            Hello::Complete { name: Some(name) } => {
+                self.check_hidden_host(target, &name)?;
+                Ok(read)
+            }
+            Hello::Complete { name: None } => Ok(read),
+            Hello::Incomplete | Hello::Malformed => Err(Refusal::Malformed(unreadable)),
+        }
+    }
+
+    /// Refuses a host inside a tunnel that no rule allows. A rule for an address means all that is at the address.
+    fn check_hidden_host(&self, target: &Authority, name: &str) -> Result<(), Refusal> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let is_address = target.host.parse::<IpAddr>().is_ok();
+        if is_address || name == target.host {
+            return Ok(());
+        }
+        self.rule(&name, target.port, None).map(drop)
+    }
+}
+
+/// Waits for the first bytes of the client. Empty where the server speaks first: then it does not speak TLS.
+async fn first_bytes(
+    client: &mut TcpStream,
+    server: &TcpStream,
+    mut rest: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    if rest.is_empty() {
+        let mut byte = [0];
+        tokio::select! {
+            biased;
+            read = client.read_buf(&mut rest) => { read?; }
+            // The byte stays where it is.
+            peeked = server.peek(&mut byte) => { peeked?; }
+        }
+    }
+    Ok(rest)
+}
+
+/// Reads the first message of TLS with the parser of a TLS server. Code may spread it over many records.
+fn hello(bytes: &[u8]) -> Hello {
+    let (mut acceptor, mut left) = (Acceptor::default(), bytes);
+    loop {
+        match acceptor.accept() {
+            Ok(Some(accepted)) => {
+                let name = accepted.client_hello().server_name().map(str::to_owned);
+                return Hello::Complete { name };
+            }
+            Ok(None) if left.is_empty() => return Hello::Incomplete,
+            Ok(None) => {}
+            Err(_) => return Hello::Malformed,
+        }
+        if acceptor.read_tls(&mut left).is_err() {
+            return Hello::Malformed;
+        }
+    }
+}
