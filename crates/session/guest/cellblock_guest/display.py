@@ -40,7 +40,7 @@ class Display:
         self.is_silent = False
         self.has_ipython = False  # IPython's own functions then show things here
         self.function = self._function()
-        plotting.connect(self.show)
+        plotting.connect(self.show, values.bundle)
         hooks.after_import("IPython.core.display_functions", self._replace_ipython)
 
     def begin_cell(self) -> None:

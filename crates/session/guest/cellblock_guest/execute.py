@@ -59,11 +59,15 @@ class Interpreter:
         self._workspace = workspace
         self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
 
-    def use_ipython(self) -> None:
+    def use_ipython(self, shell: str) -> None:
         """Let cells be those of a notebook, where IPython is installed."""
         from . import ipython
 
         self.notebook = ipython.make(self._module, self._display)
+        if self.notebook is not None and shell == "e2b":
+            from . import e2b_forms
+
+            e2b_forms.add(self.notebook.shell, self._display)
         self.clear()
 
     def run(

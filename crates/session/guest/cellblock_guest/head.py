@@ -108,9 +108,9 @@ class Head:
         close(near)
         close(far)
 
-    def use_ipython(self) -> None:
+    def use_ipython(self, shell: str) -> None:
         """Make the sessions of this zygote notebooks, where IPython is installed."""
-        self._interpreter.use_ipython()
+        self._interpreter.use_ipython(shell)
 
     def get_ready(self) -> None:
         """In the process that will live, ahead of time."""

@@ -57,12 +57,14 @@ _USUAL_NAMES = (
 )
 
 _show: Callable[[dict[str, Any]], None] | None = None
+_forms: Callable[[Any], dict[str, Any]] | None = None
 
 
-def connect(show: Callable[[dict[str, Any]], None]) -> None:
-    """Where bundles of shown figures go in this session."""
-    global _show
+def connect(show: Callable[[dict[str, Any]], None], forms: Callable[[Any], dict[str, Any]]) -> None:
+    """Where bundles of shown figures go in this session, and what makes the bundle of a figure there."""
+    global _show, _forms
     _show = show
+    _forms = forms
 
 
 def configure() -> None:
@@ -117,15 +119,21 @@ def _figures() -> dict[int, Any]:
 
 def _show_figure(figure: Any, *args: Any, **kwargs: Any) -> None:
     if _show is not None:
-        _show(bundle(figure))
+        _show(_bundle_in_session(figure))
     close(figure)
 
 
 def _display_and_close(number: int, figure: Any) -> None:
-    mime = bundle(figure)
+    mime = _bundle_in_session(figure)
     modules["matplotlib.pyplot"].close(number)
-    if _show is not None and "image/png" in mime:
+    # A figure without content has its text alone.
+    if _show is not None and len(mime) > 1:
         _show(mime)
+
+
+def _bundle_in_session(figure: Any) -> dict[str, Any]:
+    """The forms that the session gives its values: those of IPython, where it has it."""
+    return bundle(figure) if _forms is None else _forms(figure)
 
 
 def _add_brought_font(manager: Any) -> str | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.cellblock.table+json"
 MAX_ROWS = 50
 MAX_COLUMNS = 30
+MAX_COLUMN_ROWS = 10_000  # of `columns`
 _HTML_ROWS = 60
 _CELL_LIMIT = 1000
 _EXACT = 2**53  # beyond it, readers of JSON that know only floats would round
@@ -33,6 +34,15 @@ def bundle(value: Any) -> dict[str, Any] | None:
     except Exception:
         pass
     return None
+
+
+def columns(value: Any) -> dict[str, list[Any]] | None:
+    """All columns of a data frame of pandas by name, up to a number of rows; None if the value is none."""
+    try:
+        part = value.iloc[:MAX_COLUMN_ROWS]
+        return {_label(name): [_cell(item) for item in part.iloc[:, index].tolist()] for index, name in enumerate(part.columns)}
+    except Exception:
+        return None
 
 
 def _pandas_html(frame: Any) -> str:

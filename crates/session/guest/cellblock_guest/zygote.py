@@ -43,8 +43,8 @@ def main(control: int, library: int, preload: str, walls: int, shell: str) -> No
     loaded = _import_all(preload)
     os.environ.pop("CELLBLOCK_FONT_CACHE", None)
     prepared = head.Head()
-    if shell == "ipython":
-        prepared.use_ipython()
+    if shell != "plain":
+        prepared.use_ipython(shell)
     prepared.warm_up()
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()
