@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown, shown_text};
+use crate::invalid::{Invalid, shown_text};
+use crate::quantity::{Cpus, check_cpus};
 
 /// A session that lives in a container of its own, and not behind the walls of this machine's kernel alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,11 +57,7 @@ impl ContainerOptions {
             let expected = "the name of a volume: letters, digits, `.`, `_` and `-`";
             return Err(Invalid::value("volume", expected, shown_text(&self.volume)));
         }
-        if !(0.01..=1024.0).contains(&self.cpus) {
-            let expected = "a number of processors, from 0.01 to 1024";
-            return Err(Invalid::value("cpus", expected, self.cpus.to_string()));
-        }
-        Ok(())
+        check_cpus("cpus", self.cpus)
     }
 }
 
@@ -78,15 +75,11 @@ impl Field for ContainerOptions {
 fn from_object(map: Map<String, Value>) -> Result<ContainerOptions, Invalid> {
     let default = ContainerOptions::default();
     let mut fields = Fields::new(map);
-    let cpus = match fields.any("cpus") {
-        None | Some(Value::Null) => default.cpus,
-        Some(value) => value
-            .as_f64()
-            .ok_or_else(|| Invalid::value("cpus", "a number of processors", shown(&value)))?,
-    };
     let options = ContainerOptions {
         image: fields.optional("image")?.unwrap_or(default.image),
-        cpus,
+        cpus: fields
+            .optional::<Cpus>("cpus")?
+            .map_or(default.cpus, |cpus| cpus.0),
         volume: fields.optional("volume")?.unwrap_or(default.volume),
         stream_container_output: fields
             .optional("stream_container_output")?

@@ -60,7 +60,7 @@ pub use json_text::ToolArguments;
 pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
-pub use options::{Arming, SessionOptions, Shell, Strategy, validate_session_id};
+pub use options::{Arming, SessionOptions, Shell, Strategy, UnlistedHosts, validate_session_id};
 pub use process::{
     MAX_SPAWN_BYTES, MAX_SPAWN_STRINGS, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream,
     Spawn, TerminalSize,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::{Field, Fields};
 use crate::invalid::Invalid;
-use crate::quantity::{Bytes, Count, Seconds, check_seconds, to_duration};
+use crate::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
 
 /// The resources that a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
 /// `"512MB"` and `"5min"` do as well, and what is absent has its default.
@@ -21,6 +21,9 @@ pub struct Limits {
     pub wall: Duration,
     /// Processes and threads beyond the interpreter's own. Default 64.
     pub processes: u64,
+    /// Processors that the whole session may use at a time, such as 0.5 or 2. Default null: as many as there are. Needs cgroups, or a
+    /// container.
+    pub cpus: Option<f64>,
     /// Open files per process. Default 1024.
     pub open_files: u64,
     /// New data on disk, in bytes. Default 1 GiB.
@@ -44,6 +47,7 @@ impl Default for Limits {
             memory: 2 << 30,
             wall: Duration::from_secs(30),
             processes: 64,
+            cpus: None,
             open_files: 1024,
             disk: 1 << 30,
             output_kept: 1_000_000,
@@ -60,6 +64,7 @@ impl Limits {
         "memory",
         "wall",
         "processes",
+        "cpus",
         "open_files",
         "disk",
         "output_kept",
@@ -80,6 +85,9 @@ impl Limits {
         check_size("memory", self.memory, 32 << 20, LARGEST)?;
         check_seconds("wall", self.wall.as_secs_f64())?;
         check_count("processes", self.processes, 1, 65_536)?;
+        if let Some(cpus) = self.cpus {
+            check_cpus("cpus", cpus)?;
+        }
         // The interpreter's own files and the import system need a few.
         check_count("open_files", self.open_files, 16, 1 << 20)?;
         check_size("disk", self.disk, 1, LARGEST)?;
@@ -104,6 +112,7 @@ impl TryFrom<Map<String, Value>> for Limits {
         take_bytes(&mut fields, "memory", &mut limits.memory)?;
         take_time(&mut fields, "wall", &mut limits.wall)?;
         take_count(&mut fields, "processes", &mut limits.processes)?;
+        limits.cpus = fields.optional::<Cpus>("cpus")?.map(|cpus| cpus.0);
         take_count(&mut fields, "open_files", &mut limits.open_files)?;
         take_bytes(&mut fields, "disk", &mut limits.disk)?;
         take_bytes(&mut fields, "output_kept", &mut limits.output_kept)?;

@@ -48,6 +48,9 @@ pub struct SessionOptions {
     /// The hosts that the session may reach: none, unless they are named here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkRule>,
+    /// What happens to a request for a host that no rule names.
+    #[serde(skip_serializing_if = "UnlistedHosts::is_default")]
+    pub unlisted_hosts: UnlistedHosts,
     /// Headers that requests get outside, so that the session never holds the secrets in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialRule>,
@@ -81,6 +84,7 @@ impl SessionOptions {
         "arming",
         "isolation",
         "network",
+        "unlisted_hosts",
         "credentials",
         "limits",
         "imports",
@@ -96,6 +100,11 @@ impl SessionOptions {
             session: Some(session.into()),
             ..Self::default()
         }
+    }
+
+    /// Whether code of the session finds a way to the network, guarded by rules or by a person.
+    pub fn has_network(&self) -> bool {
+        !self.network.is_empty() || self.unlisted_hosts == UnlistedHosts::Ask
     }
 
     /// Refuses what cannot be, before anything starts.
@@ -159,6 +168,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             arming: fields.optional("arming")?.unwrap_or_default(),
             isolation: fields.optional("isolation")?.unwrap_or_default(),
             network: fields.optional("network")?.unwrap_or_default(),
+            unlisted_hosts: fields.optional("unlisted_hosts")?.unwrap_or_default(),
             credentials: fields.optional("credentials")?.unwrap_or_default(),
             limits: fields.optional("limits")?.unwrap_or_default(),
             imports: fields.optional("imports")?.unwrap_or_default(),
@@ -183,6 +193,35 @@ pub fn validate_session_id(id: &str) -> Result<(), Invalid> {
     }
     let expected = "1 to 64 of the characters A-Z a-z 0-9 . _ -, not starting with a dot";
     Err(Invalid::value("session", expected, shown_text(id)))
+}
+
+/// What happens to a request of code for a host that no rule names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnlistedHosts {
+    /// The request is refused.
+    #[default]
+    Refuse,
+    /// The request waits while the approver of the session is asked; it is refused where the session has none.
+    Ask,
+}
+
+impl UnlistedHosts {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Field for UnlistedHosts {
+    const EXPECTED: &'static str = "refuse or ask";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        match value.as_str() {
+            Some("refuse") => Ok(Self::Refuse),
+            Some("ask") => Ok(Self::Ask),
+            _ => Err(Self::refuse(name, &value)),
+        }
+    }
 }
 
 /// How cells run; the contract is the same for all three.
@@ -237,6 +276,8 @@ pub enum Shell {
     Plain,
     /// As in notebooks: magics, `!command`, `In` and `Out`. Python alone where IPython is not installed.
     Ipython,
+    /// As `ipython`; values also have the forms that clients of the E2B API read: columns of tables, charts, JSON.
+    E2b,
 }
 
 impl Shell {
@@ -245,6 +286,7 @@ impl Shell {
         match self {
             Self::Plain => "plain",
             Self::Ipython => "ipython",
+            Self::E2b => "e2b",
         }
     }
 
@@ -254,12 +296,13 @@ impl Shell {
 }
 
 impl Field for Shell {
-    const EXPECTED: &'static str = "plain or ipython";
+    const EXPECTED: &'static str = "plain, ipython or e2b";
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid> {
         match value.as_str() {
             Some("plain") => Ok(Self::Plain),
             Some("ipython") => Ok(Self::Ipython),
+            Some("e2b") => Ok(Self::E2b),
             _ => Err(Self::refuse(name, &value)),
         }
     }

@@ -100,6 +100,28 @@ impl Field for Seconds {
     }
 }
 
+/// A number of processors, which need not be whole. Whether it makes sense is [`check_cpus`]'s to say.
+pub(crate) struct Cpus(pub(crate) f64);
+
+impl Field for Cpus {
+    const EXPECTED: &'static str = "a number of processors";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        value
+            .as_f64()
+            .map(Self)
+            .ok_or_else(|| Invalid::value(name, Self::EXPECTED, shown(&value)))
+    }
+}
+
+pub(crate) fn check_cpus(field: &str, cpus: f64) -> Result<(), Invalid> {
+    if (0.01..=1024.0).contains(&cpus) {
+        return Ok(());
+    }
+    let expected = "a number of processors, from 0.01 to 1024";
+    Err(Invalid::value(field, expected, cpus.to_string()))
+}
+
 /// How many of something: a positive whole number.
 pub(crate) struct Count(pub(crate) u64);
 

@@ -21,9 +21,9 @@ pub use launch::{
     View, is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
-    Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry, ProcStat, ProcStatus,
-    SessionProcesses, SharedMapping, Size, TerminalSize, UnlinkedFiles, Written,
-    descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
+    Cgroup, CgroupLimits, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry,
+    ProcStat, ProcStatus, SessionProcesses, SharedMapping, Size, TerminalSize, UnlinkedFiles,
+    Written, descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
     resize_terminal,
 };
 pub use rustix::fs::Stat;

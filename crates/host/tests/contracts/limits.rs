@@ -16,6 +16,34 @@ fn told(result: CellResult) -> (Status, String, Option<String>) {
     (result.status, error.type_, error.hint)
 }
 
+mod cpus {
+    use super::*;
+    use cellblock_session::Cgroups;
+
+    /// Computes for two seconds, and says how much processor time that took.
+    const BUSY: &str = "\
+import time
+begun = time.process_time()
+end = time.perf_counter() + 2
+while time.perf_counter() < end: pass
+time.process_time() - begun";
+
+    #[test]
+    fn l_a_session_gets_no_more_processor_time_than_it_may_have() {
+        let limits = Limits {
+            cpus: Some(0.2),
+            ..Limits::default()
+        };
+        if !Cgroups::detect().is_some_and(|cgroups| cgroups.can_limit_cpus()) {
+            let refused = wait(builder().limits(limits).start()).unwrap_err();
+            assert!(refused.to_string().contains("`limits.cpus`, --cpus"));
+            return;
+        }
+        let used: f64 = limited(limits).value(BUSY).parse().unwrap();
+        assert!(used < 1.2, "{used} s of processor time in 2 s");
+    }
+}
+
 mod memory {
     use super::*;
 

@@ -13,6 +13,7 @@ fn what_is_absent_has_the_default_of_the_contract() {
         memory: 2 * 1024 * 1024 * 1024,
         wall: Duration::from_secs(30),
         processes: 64,
+        cpus: None,
         open_files: 1024,
         disk: 1024 * 1024 * 1024,
         output_kept: 1_000_000,
@@ -47,6 +48,7 @@ fn limits_survive_the_journey() {
     let limits = Limits {
         memory: 512 << 20,
         wall: Duration::from_millis(2500),
+        cpus: Some(0.5),
         ..Limits::default()
     };
     let json = serde_json::to_value(&limits).unwrap();
@@ -57,6 +59,14 @@ fn limits_survive_the_journey() {
 #[test]
 fn a_wrong_limit_is_named_with_what_came() {
     let wrong = |value| read(value).unwrap_err();
+    assert_eq!(
+        wrong(json!({"cpus": 0})),
+        "`cpus`: expected a number of processors, from 0.01 to 1024, got 0"
+    );
+    assert_eq!(
+        wrong(json!({"cpus": "two"})),
+        "`cpus`: expected a number of processors, got \"two\""
+    );
     assert_eq!(
         wrong(json!({"memory": -5})),
         "`memory`: expected a positive number of bytes, or a text such as \"512MB\" or \"2GiB\", got -5"
@@ -95,7 +105,7 @@ fn a_wrong_limit_is_named_with_what_came() {
     );
     assert_eq!(
         wrong(json!({"mem": 5})),
-        "unknown field `mem`; the fields are memory, wall, processes, open_files, disk, output_kept, output_spilled, idle, checkpoints, checkpoint_memory"
+        "unknown field `mem`; the fields are memory, wall, processes, cpus, open_files, disk, output_kept, output_spilled, idle, checkpoints, checkpoint_memory"
     );
 }
 

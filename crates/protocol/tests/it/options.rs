@@ -20,7 +20,7 @@ fn everything_has_a_default() {
 fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
-        "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
+        "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "unlisted_hosts": "ask", "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
     let expected = SessionOptions {
@@ -35,6 +35,7 @@ fn every_option_is_read() {
         isolation: Isolation::on(Rung::Landlock),
         container: Some(ContainerOptions::image("own:1")),
         network: vec!["example.org".parse().unwrap()],
+        unlisted_hosts: UnlistedHosts::Ask,
         credentials: vec![
             "example.org Authorization: Bearer env:TOKEN"
                 .parse()
@@ -110,7 +111,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal, replay"
+        "unknown field `root`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, unlisted_hosts, credentials, limits, imports, seed, setup, journal, replay"
     );
 }
 

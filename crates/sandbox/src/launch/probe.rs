@@ -99,8 +99,8 @@ impl Mechanism {
     pub fn remedy(self) -> &'static str {
         match self {
             Mechanism::Users => {
-                "allow user namespaces: `sysctl user.max_user_namespaces` must not be 0; on Ubuntu `sysctl \
-                 kernel.apparmor_restrict_unprivileged_userns=0`; in Docker start the container with `--security-opt seccomp=unconfined`"
+                "allow user namespaces: `sysctl user.max_user_namespaces` must not be 0; on Ubuntu \
+                 `cellblock doctor --fix` allows them for this program; in Docker start the container with `--security-opt seccomp=unconfined`"
             }
             Mechanism::Processes => {
                 "in a container, /proc is often masked: start it with `--security-opt systempaths=unconfined` (Docker) or `--security-opt unmask=ALL` (Podman)"

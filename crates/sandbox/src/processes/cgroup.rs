@@ -4,6 +4,7 @@
 //! numbered, and one below it per session. A host that was killed cannot clean up; the next one does.
 
 use crate::Error;
+use crate::processes::delegated::{delegated_base, enables, try_to_enable_cpu};
 use crate::processes::proc_entry::ProcEntry;
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
@@ -34,7 +35,19 @@ struct Hierarchy {
 enum Files {
     MemoryV1,
     PidsV1,
+    CpuV1,
     Unified,
+}
+
+/// The limits of one session.
+#[derive(Clone, Copy, Debug)]
+pub struct CgroupLimits {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Processors at a time; `None` for as many as there are.
+    pub cpus: Option<f64>,
 }
 
 /// The cgroup of one session. Dropping it removes its directories.
@@ -42,8 +55,7 @@ enum Files {
 pub struct Cgroup {
     directories: Vec<(PathBuf, Files)>,
     events: Option<fs::File>,
-    /// The limits of memory and processes.
-    limits: Mutex<(u64, u64)>,
+    limits: CgroupLimits,
     /// Bytes that are charged here and held by a fork of the session.
     allowed_for_forks: AtomicU64,
 }
@@ -63,28 +75,51 @@ impl Cgroups {
         static RUNTIMES: AtomicU32 = AtomicU32::new(0);
         let name = own_name(RUNTIMES.fetch_add(1, Ordering::Relaxed));
         let claim = |(base, files): (PathBuf, Files)| Hierarchy::claim(&base, &name, files);
-        let hierarchies: Arc<[Hierarchy]> =
-            own_directories().into_iter().filter_map(claim).collect();
+        let delegated = |(base, files): (PathBuf, Files)| match files {
+            Files::Unified if holds_no_memory(&base) => None,
+            Files::Unified => Some((delegated_base(own_unified_directory)?, files)),
+            Files::MemoryV1 | Files::PidsV1 | Files::CpuV1 => Some((base, files)),
+        };
+        let hierarchies: Arc<[Hierarchy]> = own_directories()
+            .into_iter()
+            .filter_map(delegated)
+            .filter_map(claim)
+            .collect();
         let holds_memory = hierarchies
             .iter()
-            .any(|hierarchy| hierarchy.files != Files::PidsV1);
+            .any(|hierarchy| matches!(hierarchy.files, Files::MemoryV1 | Files::Unified));
         holds_memory.then_some(Cgroups { hierarchies })
     }
 
+    /// Whether a session can be limited to a number of processors.
+    pub fn can_limit_cpus(&self) -> bool {
+        self.hierarchies
+            .iter()
+            .any(|hierarchy| match hierarchy.files {
+                Files::CpuV1 => true,
+                Files::Unified => enables(&hierarchy.own, &["cpu"]),
+                Files::MemoryV1 | Files::PidsV1 => false,
+            })
+    }
+
     /// A cgroup for one session.
-    pub fn create(&self, session: &str, memory: u64, processes: u64) -> Result<Cgroup, Error> {
+    pub fn create(&self, session: &str, limits: CgroupLimits) -> Result<Cgroup, Error> {
         let mut cgroup = Cgroup {
             directories: Vec::new(),
             events: None,
-            limits: Mutex::new((memory, processes)),
+            limits,
             allowed_for_forks: AtomicU64::new(0),
         };
-        for hierarchy in &*self.hierarchies {
+        // To enter one more cgroup takes time: only sessions with a limit of processors do.
+        let is_needed =
+            |hierarchy: &&Hierarchy| hierarchy.files != Files::CpuV1 || limits.cpus.is_some();
+        for hierarchy in self.hierarchies.iter().filter(is_needed) {
             let path = hierarchy.own.join(session);
             fs::create_dir(&path).map_err(|error| Error::system("making a cgroup", error))?;
             cgroup.directories.push((path, hierarchy.files));
         }
-        cgroup.limit(memory, processes)?;
+        cgroup.apply(limits.memory)?;
+        cgroup.apply_cpus()?;
         cgroup.events = cgroup.open_events();
         Ok(cgroup)
     }
@@ -120,17 +155,14 @@ impl Hierarchy {
             let _ = fs::remove_dir(&own);
             return None;
         }
+        if files == Files::Unified {
+            try_to_enable_cpu(&own);
+        }
         Some(Hierarchy { own, files })
     }
 }
 
 impl Cgroup {
-    /// Sets the limits, also of a session that lives already.
-    pub fn limit(&self, memory: u64, processes: u64) -> Result<(), Error> {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (memory, processes);
-        self.apply(memory, processes)
-    }
-
     /// Allows for the memory that a fork of the session holds as well.
     pub fn allow_for_fork(self: &Arc<Self>) -> MemoryAllowance {
         let bytes = self.anonymous_memory().unwrap_or(0);
@@ -143,26 +175,52 @@ impl Cgroup {
     }
 
     fn apply_with_allowances(&self) {
-        let (memory, processes) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         let allowed_for_forks = self.allowed_for_forks.load(Ordering::Relaxed);
         // Fails when more is in use; then the next time tells.
-        let _ = self.apply(memory.saturating_add(allowed_for_forks), processes);
+        let _ = self.apply(self.limits.memory.saturating_add(allowed_for_forks));
     }
 
-    fn apply(&self, memory: u64, processes: u64) -> Result<(), Error> {
+    /// Sets the limits of memory and processes.
+    fn apply(&self, memory: u64) -> Result<(), Error> {
+        let processes = self.limits.processes;
         for (path, files) in &self.directories {
             let settings: &[(&str, u64)] = match files {
                 Files::MemoryV1 => &[("memory.limit_in_bytes", memory)],
                 Files::PidsV1 => &[("pids.max", processes)],
+                Files::CpuV1 => &[],
                 Files::Unified => &[("memory.max", memory), ("pids.max", processes)],
             };
             for (file, value) in settings {
-                fs::write(path.join(file), value.to_string())
-                    .map_err(|error| Error::system("setting a cgroup limit", error))?;
+                write_limit(&path.join(file), &value.to_string())?;
             }
             if *files == Files::Unified {
                 // No swap either, else the memory limit is none. Not every kernel has the file.
                 let _ = fs::write(path.join("memory.swap.max"), "0");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the limit of processors: so many microseconds of processor time in each period.
+    fn apply_cpus(&self) -> Result<(), Error> {
+        const PERIOD_MICROSECONDS: f64 = 100_000.0;
+        let Some(cpus) = self.limits.cpus else {
+            return Ok(());
+        };
+        // The kernel takes no less than a millisecond.
+        let quota = (cpus * PERIOD_MICROSECONDS).round().max(1000.0);
+        for (path, files) in &self.directories {
+            match files {
+                Files::CpuV1 => {
+                    let period = PERIOD_MICROSECONDS.to_string();
+                    write_limit(&path.join("cpu.cfs_period_us"), &period)?;
+                    write_limit(&path.join("cpu.cfs_quota_us"), &quota.to_string())?;
+                }
+                Files::Unified => {
+                    let limit = format!("{quota} {PERIOD_MICROSECONDS}");
+                    write_limit(&path.join("cpu.max"), &limit)?;
+                }
+                Files::MemoryV1 | Files::PidsV1 => {}
             }
         }
         Ok(())
@@ -173,7 +231,7 @@ impl Cgroup {
         let open = |(path, files): &(PathBuf, Files)| {
             // A process of one thread that enters by `tasks` spares the kernel the wait for all others, which takes milliseconds.
             let entrance = match files {
-                Files::MemoryV1 | Files::PidsV1 => "tasks",
+                Files::MemoryV1 | Files::PidsV1 | Files::CpuV1 => "tasks",
                 Files::Unified => "cgroup.procs",
             };
             fs::OpenOptions::new()
@@ -205,7 +263,7 @@ impl Cgroup {
             let name = match files {
                 Files::MemoryV1 => "memory.oom_control",
                 Files::Unified => "memory.events",
-                Files::PidsV1 => return None,
+                Files::PidsV1 | Files::CpuV1 => return None,
             };
             fs::File::open(path.join(name)).ok()
         })
@@ -216,7 +274,7 @@ impl Cgroup {
         let name = |files| match files {
             Files::MemoryV1 => Some("rss "),
             Files::Unified => Some("anon "),
-            Files::PidsV1 => None,
+            Files::PidsV1 | Files::CpuV1 => None,
         };
         let (path, name) = self
             .directories
@@ -229,7 +287,7 @@ impl Cgroup {
 
     /// Whether less than this many bytes are left below the limit. Files that the kernel could drop do not count.
     pub fn is_short_of(&self, bytes: u64) -> bool {
-        let (limit, _) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.limits.memory;
         let allowed_for_forks = self.allowed_for_forks.load(Ordering::Relaxed);
         let is_short = |used: u64| used.saturating_add(bytes) > limit;
         // The exact answer takes longer to read.
@@ -244,7 +302,7 @@ impl Cgroup {
         let file = |files| match files {
             Files::MemoryV1 => Some("memory.usage_in_bytes"),
             Files::Unified => Some("memory.current"),
-            Files::PidsV1 => None,
+            Files::PidsV1 | Files::CpuV1 => None,
         };
         let (path, name) = self
             .directories
@@ -274,6 +332,10 @@ impl Drop for Cgroup {
             remove(path);
         }
     }
+}
+
+fn write_limit(file: &Path, value: &str) -> Result<(), Error> {
+    fs::write(file, value).map_err(|error| Error::system("setting a cgroup limit", error))
 }
 
 /// Removes a cgroup. While its last process is on its way out, which takes long on a busy machine, the kernel refuses; then it is
@@ -368,6 +430,7 @@ fn own_directories() -> Vec<(PathBuf, Files)> {
             "" => Files::Unified,
             list if list.split(',').any(|name| name == "memory") => Files::MemoryV1,
             list if list.split(',').any(|name| name == "pids") => Files::PidsV1,
+            list if list.split(',').any(|name| name == "cpu") => Files::CpuV1,
             _ => continue,
         };
         if let Some(mount) = mounts.lines().find_map(|line| mount_point(line, files)) {
@@ -375,6 +438,24 @@ fn own_directories() -> Vec<(PathBuf, Files)> {
         }
     }
     found
+}
+
+/// This process's own cgroup of version 2.
+fn own_unified_directory() -> Option<PathBuf> {
+    let is_unified = |(_, files): &(PathBuf, Files)| *files == Files::Unified;
+    own_directories()
+        .into_iter()
+        .find(is_unified)
+        .map(|(path, _)| path)
+}
+
+/// Whether a tree of version 2 cannot hold memory: where version 1 holds it, version 2 may be there beside it without controllers.
+fn holds_no_memory(base: &Path) -> bool {
+    let controllers = |path: &Path| fs::read_to_string(path.join("cgroup.controllers")).ok();
+    !base
+        .ancestors()
+        .map_while(controllers)
+        .any(|list| list.split_whitespace().any(|name| name == "memory"))
 }
 
 /// The mount point in a line of `mountinfo`, if it is the hierarchy that we look for.
@@ -386,6 +467,7 @@ fn mount_point(line: &str, files: Files) -> Option<PathBuf> {
         Files::Unified => kind == "cgroup2",
         Files::MemoryV1 => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
         Files::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
+        Files::CpuV1 => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
     };
     fits.then(|| left.split(' ').nth(4).map(PathBuf::from))
         .flatten()

@@ -1,6 +1,7 @@
 //! The processes of a session as the host sees them: what they hold, their cgroup, and programs of the host's own.
 
 mod cgroup;
+mod delegated;
 mod host_process;
 mod pause;
 mod proc_entry;
@@ -8,7 +9,7 @@ mod session_processes;
 mod terminal;
 mod unlinked_files;
 
-pub use cgroup::{Cgroup, Cgroups, MemoryAllowance};
+pub use cgroup::{Cgroup, CgroupLimits, Cgroups, MemoryAllowance};
 pub use host_process::{end_with_parent, ignore_file_size_signal};
 pub use pause::Paused;
 pub use proc_entry::{Mappings, OpenFile, ProcEntry, ProcStat, ProcStatus, SharedMapping};

@@ -1,5 +1,7 @@
 //! `cellblock doctor`: what this machine can enforce, wall by wall, and what is missing.
 
+mod apparmor;
+mod fix;
 mod print;
 mod report;
 
@@ -7,6 +9,7 @@ use crate::args::PythonArgs;
 use crate::process;
 use crate::terminal::Console;
 use clap::Args;
+use fix::Consent;
 use report::Report;
 use std::process::ExitCode;
 
@@ -16,6 +19,12 @@ pub(crate) struct DoctorArgs {
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
+    /// Change what stands in the way: on Ubuntu, install a profile of AppArmor for this program (asks first)
+    #[arg(long, conflicts_with = "json")]
+    fix: bool,
+    /// Do not ask before a change
+    #[arg(short, long, requires = "fix")]
+    yes: bool,
     #[command(flatten)]
     python: PythonArgs,
 }
@@ -25,10 +34,19 @@ It ends with 0 when sessions can run here, walled in at least by Landlock, and w
 
 Examples:
   cellblock doctor
-  cellblock doctor --json | jq .rung";
+  cellblock doctor --json | jq .rung
+  cellblock doctor --fix             allow user namespaces on Ubuntu, for this program alone";
 
 /// Examines the machine and tells.
 pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if args.fix {
+        let consent = if args.yes {
+            Consent::Given
+        } else {
+            Consent::Ask
+        };
+        fix::fix(consent, console)?;
+    }
     let runtime = process::runtime_on_this_thread()?;
     let report = runtime.block_on(Report::make(&args.python));
     if args.json {
