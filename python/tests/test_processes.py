@@ -51,8 +51,9 @@ def test_signals_and_times_end_a_process(session):
     process = session.spawn(["sleep", "100"])
     process.send_signal(signal.SIGTERM)
     assert (process.wait().signal, process.returncode) == (15, -15)
-    stubborn = session.spawn("trap '' TERM; echo up; while :; do sleep 1; done")
+    stubborn = session.spawn("trap '' TERM; touch up; while :; do sleep 1; done")
     assert session.attach(stubborn.proc).proc == stubborn.proc
+    session.run("import os, time\nwhile not os.path.exists('up'): time.sleep(0.01)")
     stubborn.terminate()
     with pytest.raises(TimeoutError):
         stubborn.wait(0.2)

@@ -25,7 +25,14 @@ Approval = Literal["never", "effects", "code", "tools", "all"]
 Format = Literal["tools", "json", "xml", "markdown", "next_step"]
 
 # The limits of a session, as options of a run.
-_LIMIT_OPTIONS = {"wall": "timeout", "memory": "memory", "processes": "processes", "disk": "disk", "open_files": "open_files"}
+_LIMIT_OPTIONS = {
+    "wall": "timeout",
+    "memory": "memory",
+    "processes": "processes",
+    "cpus": "cpus",
+    "disk": "disk",
+    "open_files": "open_files",
+}
 
 
 class AgentEvent(NamedTuple):

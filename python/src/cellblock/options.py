@@ -10,8 +10,8 @@ from typing import Any
 class Limits:
     """What a session may use. Sizes are bytes or texts (`"512MB"`), times are seconds or texts (`"5min"`).
 
-    What is not given has its default: memory 2 GiB, wall 30 s a cell, 64 processes, 1024 open files, 1 GiB of new data on disk,
-    1 MB kept of each stream and 64 MB spilled, idle 30 min, 10 checkpoints in a quarter of the memory.
+    What is not given has its default: memory 2 GiB, wall 30 s a cell, 64 processes, all processors, 1024 open files, 1 GiB of new
+    data on disk, 1 MB kept of each stream and 64 MB spilled, idle 30 min, 10 checkpoints in a quarter of the memory.
     """
 
     __slots__ = ("_given",)
@@ -22,6 +22,7 @@ class Limits:
         memory: int | str | None = None,
         wall: float | str | None = None,
         processes: int | None = None,
+        cpus: float | None = None,
         open_files: int | None = None,
         disk: int | str | None = None,
         output_kept: int | str | None = None,
@@ -34,6 +35,7 @@ class Limits:
             "memory": memory,
             "wall": wall,
             "processes": processes,
+            "cpus": cpus,
             "open_files": open_files,
             "disk": disk,
             "output_kept": output_kept,

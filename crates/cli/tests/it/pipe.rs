@@ -418,7 +418,7 @@ fn with_the_strategy_thread_questions_are_answered_while_a_cell_runs() {
     pipe.ask(json!({"id": 1, "op": "open", "session": "a", "strategy": "thread"}));
     let code = "x = 5\nimport time\nprint('runs', flush=True)\ntime.sleep(600)";
     pipe.send(json!({"id": 2, "op": "run", "session": "a", "code": code}));
-    assert_eq!(pipe.next()["event"], "stdout");
+    pipe.wait_for_output("runs\n");
     let variables = pipe.ask(json!({"id": 3, "op": "vars", "session": "a"}));
     assert_eq!(
         (&variables["id"], &variables["answer"][0]["name"]),

@@ -52,7 +52,7 @@ fn killed(place: &Place) {
     pipe.send(
         json!({"id": 2, "op": "run", "code": "n = 5\nprint('on', flush=True)\nwhile True: pass"}),
     );
-    while pipe.next()["text"] != "on\n" {}
+    pipe.wait_for_output("on\n");
     // The journal is written a moment later, and on a busy machine a longer moment.
     while list(place)[0]["cells"] != 5 {
         std::thread::sleep(std::time::Duration::from_millis(50));

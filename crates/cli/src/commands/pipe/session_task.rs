@@ -8,9 +8,13 @@ use cellblock::{Cell, Event, Opened, Session, SessionOptions, Strategy, Stream};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+
+/// The time after which code has seen an interrupt, even on a machine that is busy.
+const INTERRUPT_ARRIVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// A request that waits for its turn.
 #[derive(Debug)]
@@ -310,8 +314,8 @@ pub(crate) struct SessionState {
     is_running: bool,
     /// Whether an interrupt came for a cell that has not begun.
     interrupts_next: bool,
-    /// Whether an interrupt was sent to the running cell since it made its last call.
-    is_interrupted: bool,
+    /// When an interrupt was sent to the running cell, unless the cell went on and made another call.
+    interrupted: Option<Instant>,
     /// The calls of the running cell that have no answer yet.
     calls: HashMap<String, CallKind>,
 }
@@ -350,7 +354,7 @@ impl SessionState {
     /// Notes that a cell begins.
     pub(crate) fn begin(&mut self) {
         self.is_running = true;
-        self.is_interrupted = false;
+        self.interrupted = None;
         self.runs_waiting = self.runs_waiting.saturating_sub(1);
         if std::mem::take(&mut self.interrupts_next) {
             self.interrupt();
@@ -368,7 +372,7 @@ impl SessionState {
         match &self.session {
             Some(session) if self.is_running => {
                 session.interrupt();
-                self.is_interrupted = true;
+                self.interrupted = Some(Instant::now());
             }
             _ => self.interrupts_next = self.runs_waiting > 0,
         }
@@ -376,14 +380,15 @@ impl SessionState {
 
     /// Notes that the code waits for an answer.
     pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
-        self.is_interrupted = false;
+        // A call that comes soon after an interrupt was made before the interrupt reached the code.
+        self.interrupted = self.interrupted.filter(|sent| sent.elapsed() < INTERRUPT_ARRIVES_WITHIN);
         self.calls.insert(call.to_owned(), kind);
     }
 
     /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes. The wait of a cell that was
     /// interrupted ends by itself: what is asked meanwhile is done after the cell.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.calls.is_empty() && !self.is_interrupted
+        !self.calls.is_empty() && self.interrupted.is_none()
     }
 
     /// Whether the session answers an operation while its cell runs: with the strategy `thread` it answers questions.
