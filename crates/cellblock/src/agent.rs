@@ -109,6 +109,7 @@ fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> Surroundings {
         variables: options.seed.keys().cloned().collect(),
         imports: options.imports.clone(),
         network: options.network.iter().map(ToString::to_string).collect(),
+        unlisted_hosts: options.unlisted_hosts,
     }
 }
 

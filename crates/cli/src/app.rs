@@ -25,6 +25,7 @@ use crate::terminal::{ColorChoice, Console};
 use crate::{commands, failure, process};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs the command that was asked for.
@@ -63,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => print_completions(&args, &console),
+        Command::Man(args) => write_man_pages(&args),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, &console))
 }
@@ -147,6 +149,9 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -174,5 +179,19 @@ fn print_completions(args: &CompletionsArgs, console: &Console) -> anyhow::Resul
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cellblock", &mut script);
     console.print(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory, such as /usr/local/share/man/man1
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Writes one page for the program and one for each command.
+fn write_man_pages(args: &ManArgs) -> anyhow::Result<ExitCode> {
+    std::fs::create_dir_all(&args.directory)?;
+    clap_mangen::generate_to(Cli::command(), &args.directory)?;
     Ok(ExitCode::SUCCESS)
 }

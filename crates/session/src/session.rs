@@ -8,6 +8,7 @@ use crate::events::SessionEvents;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
+use crate::network::{HostApprover, HostRequests};
 use crate::packages::Packages;
 use crate::paths::Layout;
 use crate::processes::{Process, ProcessEvents, Processes};
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) logs: SessionEvents,
     /// The connections that the guard of the network saw.
     pub(crate) connections: broadcast::Sender<Arc<Connection>>,
+    /// The requests of code for hosts that no rule names.
+    pub(crate) host_requests: Arc<HostRequests>,
     /// The reason why the session ended, once it has.
     pub(crate) end: OnceLock<String>,
     pub(crate) journal: Recorder,
@@ -134,6 +137,13 @@ impl Session {
     /// The journal of the session, if it keeps one.
     pub fn journal(&self) -> Option<JournalStatus<'_>> {
         self.shared.journal.status()
+    }
+
+    /// Sets the function that decides about hosts that no rule names, in a session with
+    /// [`UnlistedHosts::Ask`](cellblock_protocol::UnlistedHosts). The request of the code waits for the decision, and the clock of its
+    /// cell stands still meanwhile. Forks begin without one.
+    pub fn set_host_approver(&self, approver: HostApprover) {
+        self.shared.host_requests.set_approver(approver);
     }
 
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use

@@ -68,6 +68,9 @@ pub(crate) struct SessionArgs {
     /// The most processes and threads [default: 64]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     processes: Option<u64>,
+    /// The most processors at a time, such as 0.5 or 2 [default: all]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    cpus: Option<f64>,
     /// The most new data on disk [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     disk: Option<u64>,
@@ -164,6 +167,8 @@ impl SessionArgs {
         resolver.resolve(memory, &mut args.memory, file.memory.as_ref(), bytes, size)?;
         let processes = spec("session.processes", "--processes", "64");
         resolver.plain(processes, &mut args.processes, file.processes.as_ref())?;
+        let cpus = spec("session.cpus", "--cpus", "all");
+        resolver.plain(cpus, &mut args.cpus, file.cpus.as_ref())?;
         let disk = spec("session.disk", "--disk", "1GiB");
         resolver.resolve(disk, &mut args.disk, file.disk.as_ref(), bytes, size)?;
         let files = spec("session.open_files", "--open-files", "1024");
@@ -198,6 +203,7 @@ impl SessionArgs {
                 memory: self.memory.unwrap_or(default.memory),
                 wall: self.timeout.unwrap_or(default.wall),
                 processes: self.processes.unwrap_or(default.processes),
+                cpus: self.cpus,
                 open_files: self.open_files.unwrap_or(default.open_files),
                 disk: self.disk.unwrap_or(default.disk),
                 ..default

@@ -92,7 +92,7 @@ struct ServerArgs {
     #[arg(long = "quota", value_name = "NAME=VALUE")]
     quotas: Vec<String>,
     /// Programs that speak the E2B API find sandboxes below this domain; TLS and its names lead here
-    #[arg(long, value_name = "DOMAIN", requires = "behind_proxy")]
+    #[arg(long, value_name = "DOMAIN")]
     e2b_domain: Option<String>,
     /// A host that sandboxes of the E2B API reach; by default they reach none
     #[arg(long = "e2b-allow", value_name = "HOST")]
@@ -169,8 +169,12 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     };
     let url = format!("{scheme}://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
+    let found_by = match &args.server.e2b_domain {
+        Some(domain) => format!("E2B_DOMAIN={domain}"),
+        None => format!("E2B_API_URL={url} E2B_SANDBOX_URL={url}"),
+    };
     console.say(&format!(
-        "for programs that speak the E2B API: E2B_API_URL={url} E2B_SANDBOX_URL={url} and a token as E2B_API_KEY"
+        "for programs that speak the E2B API: {found_by} and a token as E2B_API_KEY"
     ));
     if let Some(demo) = &demo {
         let path = demo.demo.prepare(&server).await.map_err(refused)?;
@@ -280,6 +284,14 @@ impl ServerArgs {
         }
         options.allowed_hosts = self.allowed_hosts.clone();
         if let Some(domain) = &self.e2b_domain {
+            if !self.behind_proxy && self.tls_cert.is_none() {
+                return Err(Usage::hinted(
+                    format!(
+                        "--e2b-domain {domain} needs TLS: clients reach such names by https alone"
+                    ),
+                    "give --tls-cert and --tls-key with a certificate for *.DOMAIN, or --behind-proxy",
+                ));
+            }
             options.allowed_hosts.push(format!("*.{domain}"));
         }
         options.e2b.domain = self.e2b_domain.clone();

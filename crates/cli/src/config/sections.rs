@@ -60,6 +60,7 @@ pub(crate) struct SessionConfig {
     pub(crate) allow_net: Option<Vec<SettingText>>,
     pub(crate) memory: Option<SettingText>,
     pub(crate) processes: Option<SettingText>,
+    pub(crate) cpus: Option<SettingText>,
     pub(crate) disk: Option<SettingText>,
     pub(crate) open_files: Option<SettingText>,
     pub(crate) isolation: Option<SettingText>,

@@ -539,3 +539,21 @@ fn a_person_is_asked_before_code_runs() {
     terminal.wait_for("Final answer");
     assert_eq!(terminal.ended(), 0);
 }
+
+#[test]
+fn a_person_opens_a_host_that_no_rule_names_while_the_code_waits() {
+    let page = FakeModel::saying(["a page"]);
+    let fetch = format!(
+        "```python\nimport urllib.request as u\nbody = b'{{\"messages\": []}}'\nprint('fetched', u.urlopen(u.Request('{}/chat/completions', body)).status)\n```",
+        page.url
+    );
+    let model = FakeModel::saying([fetch.as_str(), "done"]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &[]);
+    terminal.wait_for("reach_host, called by code in the session");
+    terminal.wait_for("[a]ccept this host in this run");
+    terminal.type_line("a");
+    terminal.wait_for("fetched 200");
+    terminal.wait_for("Final answer");
+    assert_eq!(terminal.ended(), 0);
+    assert_eq!(page.keys().len(), 1);
+}

@@ -199,7 +199,7 @@ impl CellRun {
             if let Err(TimeOver) = self.send_outgoing(actor).await {
                 return self.end(actor, Ending::Timeout).await;
             }
-            self.keep_time();
+            self.keep_time(actor);
             let at_once = match has_sent && self.events.has_room() {
                 // Many answers come within a moment.
                 true => actor.head.channel.receive_soon().transpose(),
@@ -250,14 +250,14 @@ impl CellRun {
     }
 
     /// Keeps the clock right: time in which the host did not run is free, and the clock stands still while the reader of the events
-    /// does not read or the code waits for an answer.
-    fn keep_time(&mut self) {
+    /// does not read or the code waits for an answer, also about a host.
+    fn keep_time(&mut self, actor: &Actor) {
         let lost = self.suspend_detector.time_suspended(Instant::now());
         self.clock.forgive(lost);
         if let Some(interrupt) = &mut self.interrupt {
             interrupt.deadline += lost;
         }
-        if !self.events.has_room() {
+        if !self.events.has_room() || actor.network_access.is_asking() {
             self.clock.stop();
         } else if !self.calls.has_pending() {
             self.clock.go_on();
@@ -285,6 +285,7 @@ impl CellRun {
                 Err(_) => Signal::Nothing,
             },
             () = self.events.wait_for_room(), if !has_room => Signal::Nothing,
+            () = actor.network_access.asking_changed() => Signal::Nothing,
             () = sleep_until(deadline.unwrap_or(later)), if deadline.is_some() => {
                 Signal::TimeOver { deadline: deadline.unwrap_or(later) }
             }

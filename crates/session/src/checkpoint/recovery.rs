@@ -206,7 +206,7 @@ impl Actor {
             && !self.shared.processes.has_living()
             && self.options.strategy != Strategy::Direct
             && self.options.setup.is_none()
-            && self.options.network.is_empty()
+            && !self.options.has_network()
             && !self.placement.lineage.is_forked()
             && !self.shared.workspace.is_user_directory()
             && matches!(self.placement.process_host, ProcessHost::Zygote(_))

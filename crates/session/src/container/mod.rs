@@ -261,7 +261,7 @@ impl ContainerBackend {
             format!("{SOCKET_TARGET}/{}", ContainerSocket::FILE_NAME),
             limits.memory.to_string(),
         ]);
-        if !options.network.is_empty() {
+        if options.has_network() {
             let (addresses, names) = listeners.addresses();
             command.extend(addresses);
             mounts.push(Mount::ReadOnly {
@@ -285,7 +285,7 @@ impl ContainerBackend {
             environment,
             mounts,
             memory_bytes: limits.memory.saturating_add(OVERHEAD_MEMORY_BYTES),
-            cpus: wanted.cpus,
+            cpus: limits.cpus.unwrap_or(wanted.cpus),
             max_processes: limits.processes + OVERHEAD_PROCESSES,
             max_open_files: limits.open_files,
             temporary_bytes: limits.disk.min(limits.memory / 2),

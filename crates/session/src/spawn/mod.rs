@@ -26,7 +26,7 @@ use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, 
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
-use cellblock_protocol::{SessionOptions, Strategy, import_statement};
+use cellblock_protocol::{SessionOptions, Strategy, UnlistedHosts, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +50,10 @@ impl RuntimeState {
             .iter()
             .map(|entry| import_statement(entry))
             .collect::<Result<Vec<_>, _>>()?;
+        if self.can_guard_network().is_err() {
+            // There is no way to the network on which code could be asked about.
+            options.unlisted_hosts = UnlistedHosts::Refuse;
+        }
         let id = options
             .session
             .get_or_insert_with(|| self.fresh_id())

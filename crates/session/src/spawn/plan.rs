@@ -8,7 +8,7 @@ use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
 use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
-use cellblock_sandbox::{Cgroup, SpawnRequest};
+use cellblock_sandbox::{Cgroup, CgroupLimits, SpawnRequest};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -54,6 +54,9 @@ impl RuntimeState {
             .memory
             .saturating_add(limits.checkpoint_budget())
             .saturating_add(OWN_MEMORY);
+        if limits.cpus.is_some() {
+            self.can_limit_cpus()?;
+        }
         let cgroup = match &self.cgroups {
             Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
                 let most = if walled(Wall::ProcessCount) {
@@ -61,11 +64,12 @@ impl RuntimeState {
                 } else {
                     1 << 20
                 };
-                Some(Arc::new(cgroups.create(
-                    &unique(id, user),
-                    together,
-                    most,
-                )?))
+                let limits = CgroupLimits {
+                    memory: together,
+                    processes: most,
+                    cpus: limits.cpus,
+                };
+                Some(Arc::new(cgroups.create(&unique(id, user), limits)?))
             }
             _ => None,
         };
@@ -118,7 +122,7 @@ impl RuntimeState {
         if change_notice == ChangeNotice::BeforeChange {
             spawn_request = spawn_request.keeps();
         }
-        if !options.network.is_empty() {
+        if options.has_network() {
             self.can_guard_network()?;
             network::refuse_addresses(&options.network)?;
             spawn_request = NetworkListeners::of(options).ask_for(spawn_request)?;
@@ -130,8 +134,19 @@ impl RuntimeState {
         })
     }
 
+    fn can_limit_cpus(&self) -> Result<(), Error> {
+        let is_walled = self.rung != Rung::None && !self.isolation.without.contains(&Wall::Memory);
+        match &self.cgroups {
+            Some(cgroups) if is_walled && cgroups.can_limit_cpus() => Ok(()),
+            _ => Err(Error::Refused(
+                "a limit of processors (`limits.cpus`, --cpus) needs cgroups with the controller `cpu`, and this host cannot use them: `cellblock doctor` tells what it can use"
+                    .to_owned(),
+            )),
+        }
+    }
+
     /// A guard stands at the end of a way that only a network of the session's own can have.
-    fn can_guard_network(&self) -> Result<(), Error> {
+    pub(crate) fn can_guard_network(&self) -> Result<(), Error> {
         if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
             return Ok(());
         }

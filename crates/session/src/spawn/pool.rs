@@ -152,9 +152,10 @@ impl RuntimeState {
 fn fits(options: &SessionOptions) -> bool {
     let (wanted, standard) = (&options.limits, Limits::default());
     options.workspace.is_none()
-        && options.network.is_empty()
+        && !options.has_network()
         && wanted.memory == standard.memory
         && wanted.processes == standard.processes
+        && wanted.cpus == standard.cpus
         && wanted.open_files == standard.open_files
         && wanted.disk == standard.disk
         && wanted.checkpoints == standard.checkpoints
