@@ -1,18 +1,36 @@
 //! The events of one cell on their way to the caller that started it.
+//!
+//! What is printed comes in pieces: Python writes `print("a")` as `a` and a line end where no standby could pass on an incomplete
+//! line. So an incomplete line waits for a moment, and a line is one event.
 
 use crate::events::EventRing;
 use cellblock_protocol::{Event, Stream};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-/// The most events of one frame: the frame itself, and what was in both pipes before it.
-const MAX_EVENTS_PER_FRAME: usize = 6;
+/// The most events of one frame: the frame itself, what was in both pipes before it, and an incomplete line.
+const MAX_EVENTS_PER_FRAME: usize = 7;
+/// How long an incomplete line waits for its rest.
+const LINE_PATIENCE: Duration = Duration::from_millis(3);
+/// An incomplete line that is longer does not wait.
+const MAX_INCOMPLETE_LINE: usize = 8 << 10;
 
 /// The reader of a cell's events, if there is one. The queue is bounded: while it is full, the cell's output is not read.
 pub(crate) struct CellEvents {
     reader: Option<mpsc::Sender<Event>>,
     /// The ring of the session's events, and the number of the cell; `None` for a cell that runs again.
     ring: Option<(Arc<EventRing>, u64)>,
+    incomplete: Option<IncompleteLine>,
+}
+
+/// A line whose end has not come yet.
+struct IncompleteLine {
+    stream: Stream,
+    text: String,
+    /// The time when it is passed on as it is.
+    due: Instant,
 }
 
 impl CellEvents {
@@ -24,6 +42,7 @@ impl CellEvents {
         CellEvents {
             reader,
             ring: Some((Arc::clone(ring), cell)),
+            incomplete: None,
         }
     }
 
@@ -64,7 +83,44 @@ impl CellEvents {
         self.reader = None;
     }
 
-    pub(crate) fn emit(&self, event: Event) {
+    /// Emits an event, after what was printed before it.
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.emit_incomplete_line();
+        self.send(event);
+    }
+
+    /// Emits a piece of what the cell printed, or lets it wait for the end of its line.
+    pub(crate) fn emit_text(&mut self, stream: Stream, text: String) {
+        if self
+            .incomplete
+            .as_ref()
+            .is_some_and(|line| line.stream != stream)
+        {
+            self.emit_incomplete_line();
+        }
+        let (text, due) = match self.incomplete.take() {
+            Some(line) => (line.text + &text, line.due),
+            None => (text, Instant::now() + LINE_PATIENCE),
+        };
+        match text.ends_with('\n') || text.len() > MAX_INCOMPLETE_LINE {
+            true => self.send(text_event(stream, text)),
+            false => self.incomplete = Some(IncompleteLine { stream, text, due }),
+        }
+    }
+
+    /// Emits the incomplete line, if there is one.
+    pub(crate) fn emit_incomplete_line(&mut self) {
+        if let Some(line) = self.incomplete.take() {
+            self.send(text_event(line.stream, line.text));
+        }
+    }
+
+    /// The time when the incomplete line has waited long enough.
+    pub(crate) fn line_due(&self) -> Option<Instant> {
+        self.incomplete.as_ref().map(|line| line.due)
+    }
+
+    fn send(&self, event: Event) {
         if let Some((ring, cell)) = &self.ring {
             ring.push(Some(*cell), event.clone());
         }
@@ -73,12 +129,11 @@ impl CellEvents {
             let _ = reader.try_send(event);
         }
     }
+}
 
-    /// Emits a piece of what the cell printed.
-    pub(crate) fn emit_text(&self, stream: Stream, text: String) {
-        self.emit(match stream {
-            Stream::Stderr => Event::Stderr { text },
-            _ => Event::Stdout { text },
-        });
+fn text_event(stream: Stream, text: String) -> Event {
+    match stream {
+        Stream::Stderr => Event::Stderr { text },
+        _ => Event::Stdout { text },
     }
 }

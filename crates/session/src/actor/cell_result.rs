@@ -52,6 +52,7 @@ impl CellRun {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
+        self.events.emit_incomplete_line();
         let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
                 actor.head.spent_ms += done.cpu_ms;
@@ -87,6 +88,8 @@ impl CellRun {
         let effect = self
             .decide_state(actor, exit.status, done.pure, death)
             .await;
+        // A standby may have passed on what the head held.
+        self.events.emit_incomplete_line();
         self.console_log.end();
         if let Some(reason) = actor.files.history.lock().take_unpreserved()
             && self.net.status == CheckpointStatus::Armed

@@ -85,6 +85,8 @@ enum Signal {
         deadline: Instant,
     },
     InterruptIgnored,
+    /// An incomplete line has waited for its rest.
+    LineDue,
     NudgeDue,
     DiskLookDue,
     DiskReport(Report),
@@ -269,6 +271,7 @@ impl CellRun {
         let has_room = self.events.has_room();
         let deadline = self.clock.deadline();
         let interrupt = self.interrupt;
+        let line_due = self.events.line_due().filter(|_| has_room);
         // A branch that is switched off still needs a time.
         let later = self.next_look;
         tokio::select! {
@@ -295,6 +298,7 @@ impl CellRun {
             () = sleep_until(interrupt.map_or(later, |interrupt| interrupt.next_nudge)), if interrupt.is_some() => {
                 Signal::NudgeDue
             }
+            () = sleep_until(line_due.unwrap_or(later)), if line_due.is_some() => Signal::LineDue,
             () = sleep_until(self.next_look) => Signal::DiskLookDue,
             report = actor.files.disk.report() => Signal::DiskReport(report),
         }
@@ -334,6 +338,10 @@ impl CellRun {
                 }
             }
             Signal::InterruptIgnored => Some(self.end(actor, Ending::Interrupt).await),
+            Signal::LineDue => {
+                self.events.emit_incomplete_line();
+                None
+            }
             Signal::NudgeDue => {
                 if let Some(interrupt) = &mut self.interrupt {
                     interrupt.next_nudge = Instant::now() + NUDGE_PERIOD;

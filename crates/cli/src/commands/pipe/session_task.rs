@@ -381,7 +381,9 @@ impl SessionState {
     /// Notes that the code waits for an answer.
     pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
         // A call that comes soon after an interrupt was made before the interrupt reached the code.
-        self.interrupted = self.interrupted.filter(|sent| sent.elapsed() < INTERRUPT_ARRIVES_WITHIN);
+        self.interrupted = self
+            .interrupted
+            .filter(|sent| sent.elapsed() < INTERRUPT_ARRIVES_WITHIN);
         self.calls.insert(call.to_owned(), kind);
     }
 
