@@ -137,3 +137,68 @@ fn text_event(stream: Stream, text: String) -> Event {
         _ => Event::Stdout { text },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> (CellEvents, mpsc::Receiver<Event>) {
+        let (reader, received) = mpsc::channel(16);
+        let ring = Arc::new(EventRing::default());
+        (CellEvents::new(Some(reader), &ring, 1), received)
+    }
+
+    fn received(receiver: &mut mpsc::Receiver<Event>) -> Vec<(Stream, String)> {
+        let mut texts = Vec::new();
+        while let Ok(event) = receiver.try_recv() {
+            texts.push(match event {
+                Event::Stdout { text } => (Stream::Stdout, text),
+                Event::Stderr { text } => (Stream::Stderr, text),
+                other => (Stream::Output, format!("{other:?}")),
+            });
+        }
+        texts
+    }
+
+    #[test]
+    fn a_line_that_comes_in_pieces_is_one_event() {
+        let (mut events, mut receiver) = events();
+        events.emit_text(Stream::Stdout, "runs".to_owned());
+        assert_eq!(received(&mut receiver), []);
+        assert!(events.line_due().is_some());
+        events.emit_text(Stream::Stdout, "\n".to_owned());
+        assert_eq!(
+            received(&mut receiver),
+            [(Stream::Stdout, "runs\n".to_owned())]
+        );
+        assert_eq!(events.line_due(), None);
+    }
+
+    #[test]
+    fn the_order_of_two_streams_and_of_other_events_stays() {
+        let (mut events, mut receiver) = events();
+        events.emit_text(Stream::Stdout, "a".to_owned());
+        events.emit_text(Stream::Stderr, "b".to_owned());
+        events.emit(Event::ClearOutput { wait: false });
+        let expected = [
+            (Stream::Stdout, "a".to_owned()),
+            (Stream::Stderr, "b".to_owned()),
+            (
+                Stream::Output,
+                format!("{:?}", Event::ClearOutput { wait: false }),
+            ),
+        ];
+        assert_eq!(received(&mut receiver), expected);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_passed_on_when_its_time_has_come_or_it_is_long() {
+        let (mut events, mut receiver) = events();
+        events.emit_text(Stream::Stdout, "?".to_owned());
+        events.emit_incomplete_line();
+        assert_eq!(received(&mut receiver), [(Stream::Stdout, "?".to_owned())]);
+        let long = "x".repeat(MAX_INCOMPLETE_LINE + 1);
+        events.emit_text(Stream::Stdout, long.clone());
+        assert_eq!(received(&mut receiver), [(Stream::Stdout, long)]);
+    }
+}
