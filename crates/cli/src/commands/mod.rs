@@ -17,6 +17,7 @@ pub(crate) mod model;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod runs;
+#[cfg_attr(not(feature = "server"), path = "serve_absent.rs")]
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;

@@ -4,7 +4,7 @@
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
 mod agents;
-mod floor;
+mod files;
 mod operations;
 mod processes;
 mod server;

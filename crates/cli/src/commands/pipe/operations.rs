@@ -1,6 +1,6 @@
 //! The operations that ask something of a session and get one answer.
 
-use super::floor::work_with_files;
+use super::files::work_with_files;
 use super::server::PipeServer;
 use super::streams::{FilePart, Writer};
 use cellblock::Session;
