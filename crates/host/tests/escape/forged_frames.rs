@@ -35,6 +35,8 @@ forged! {
     a_thousand_descriptors,
     an_unknown_message,
     answers_to_no_question,
+    calls_around_a_pause,
+    claims_around_a_pause,
     dead_in_the_middle_of_a_frame,
     displays_of_small_values,
     displays_without_end,
@@ -98,6 +100,9 @@ impl Forgery {
             begin.elapsed()
         );
         self.check(&result);
+        if self.note("pause").is_some() {
+            pause_and_resume(&session);
+        }
         self.check_next(&session);
 
         assert_eq!(run(&bystander, "x").value.unwrap().repr, "'untouched'");
@@ -168,6 +173,23 @@ impl Forgery {
         comments
             .filter_map(|line| line.split_once(": "))
             .find_map(|(found, text)| (found == word).then_some(text))
+    }
+}
+
+/// Pauses a session whose threads go on after its cell. What they wrote before is read after the resume. A session that is over is fine.
+fn pause_and_resume(session: &Session) {
+    const PAUSE: Duration = Duration::from_millis(300);
+    for _ in 0..3 {
+        let begin = Instant::now();
+        match wait(session.pause()) {
+            Ok(()) => std::thread::sleep(PAUSE),
+            Err(error) => return assert_eq!(error.code(), "ended", "{error}"),
+        }
+        wait(session.resume()).unwrap();
+        let limit = under_load(Duration::from_secs(8));
+        assert!(begin.elapsed() < limit, "it took {:?}", begin.elapsed());
+        // The threads write at the moment in which they go on.
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

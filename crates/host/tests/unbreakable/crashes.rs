@@ -173,6 +173,31 @@ fn a_memory_kill_loses_no_variable() {
     assert_eq!(session.value("x, 'hoard' in globals()"), "(7, False)");
 }
 
+/// After each one the interpreter gets a little more than the limit, to go on with. That must not add up: one day the memory would be there,
+/// and the kernel would end the session in place of the clean error.
+#[test]
+fn a_memory_error_is_one_however_often_it_came_before() {
+    let memory: u64 = 96 << 20;
+    let limits = Limits {
+        memory,
+        ..Limits::default()
+    };
+    let session = open(builder().limits(limits));
+    session.good("import resource");
+    for round in 0..30 {
+        let result = session.run("bytearray(1 << 30)");
+        let error = result.error.as_ref().map(|error| error.type_.as_str());
+        assert_eq!(
+            (result.status, error, result.state.outcome),
+            (Status::Failure, Some("MemoryError"), StateOutcome::Kept),
+            "round {round}"
+        );
+    }
+    let limit = session.value("resource.getrlimit(resource.RLIMIT_DATA)[0]");
+    let limit: u64 = limit.parse().unwrap();
+    assert!(limit < 2 * memory, "{limit}");
+}
+
 #[test]
 fn an_exit_in_the_middle_of_a_cell_takes_its_assignments_back() {
     let session = session();

@@ -7,15 +7,16 @@
 
 use crate::files::entry::Entry;
 use crate::files::temporary_file::TemporaryFile;
+use crate::files::walk::LIST;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
-    fstatfs, lgetxattr, linkat, mkdirat, mkfifoat, openat, openat2, renameat, renameat_with,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown,
+    fstat, fstatfs, lgetxattr, linkat, mkdirat, mkfifoat, openat, openat2, renameat, renameat_with,
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
@@ -234,17 +235,21 @@ impl Confined {
         )))
     }
 
+    /// Gives a directory that root has just made to the owner. Code can put another one under its name meanwhile, and must not be given
+    /// what is closed to it: so the directory is held, and must be root's and empty. One that is empty code could replace anyway.
     fn give_to_owner(&self, parent: &Parent<'_>, name: &OsStr) -> io::Result<()> {
-        match self.owner_of_new_files()? {
-            Some((owner, group)) => Ok(chownat(
-                parent,
-                name,
-                Some(owner),
-                Some(group),
-                AtFlags::SYMLINK_NOFOLLOW,
-            )?),
-            None => Ok(()),
+        let Some((owner, group)) = self.owner_of_new_files()? else {
+            return Ok(());
+        };
+        let made = openat(parent, name, LIST, Mode::empty())?;
+        let is_own = fstat(&made)?.st_uid == geteuid().as_raw();
+        let is_special = |name: &CStr| name == c"." || name == c"..";
+        let mut entries = Dir::read_from(&made)?;
+        let is_empty = entries.all(|entry| entry.is_ok_and(|it| is_special(it.file_name())));
+        if !is_own || !is_empty {
+            return Err(io::ErrorKind::ResourceBusy.into());
         }
+        Ok(fchown(&made, Some(owner), Some(group))?)
     }
 
     /// Gives a file of the host's a second name here, on the same file system. Nothing may be there.

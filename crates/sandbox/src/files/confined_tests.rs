@@ -277,3 +277,47 @@ fn a_part_of_a_real_path_that_became_a_link_is_refused() {
     symlink("moved", real.with_file_name("workspace")).unwrap();
     Confined::open_real(&real).unwrap_err();
 }
+
+/// Code of the session exchanges the names all the time: what root has just made, and what was there and is closed to code.
+#[test]
+fn a_directory_of_another_user_is_not_given_away_when_names_are_exchanged() {
+    use rustix::fs::RenameFlags;
+    const USER: u32 = 4711;
+    const ROUNDS: usize = 20_000;
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root gives files to others");
+        return;
+    }
+    let scene = Scene::new();
+    scene.confined.give_to(USER, USER).unwrap();
+    let (closed, new) = (scene.inside("closed"), scene.inside("new"));
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("file"), "precious").unwrap();
+    let secret = fs::File::open(&closed).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let over = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(over) {
+                let _ = renameat_with(CWD, &closed, CWD, &new, RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..ROUNDS {
+            let _ = scene
+                .confined
+                .make_directories(Path::new("new"), Links::AreNotFollowed);
+            // One of the two is empty.
+            let _ = fs::remove_dir(&new).or_else(|_| fs::remove_dir(&closed));
+            if secret.metadata().unwrap().uid() == USER {
+                break;
+            }
+        }
+        is_over.store(true, over);
+    });
+    assert_eq!(secret.metadata().unwrap().uid(), 0);
+    let made = scene
+        .confined
+        .make_directories(Path::new("a/b"), Links::AreNotFollowed);
+    made.unwrap();
+    assert_eq!(fs::metadata(scene.inside("a/b")).unwrap().uid(), USER);
+}

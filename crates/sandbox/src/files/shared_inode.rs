@@ -50,14 +50,14 @@ impl Confined {
     }
 
     /// Puts a new file in the place of a file or a link, with these contents, for whom it is and when it was written. Whoever has the old
-    /// one keeps it.
+    /// one keeps it. Returns the new file, which is held: its name may lead to another one by then.
     pub fn replace_by(
         &self,
         path: &Path,
         contents: &mut File,
         access: Access,
         modified: (i64, i64),
-    ) -> io::Result<()> {
+    ) -> io::Result<Entry> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let temporary_file = TemporaryFile::new(parent.as_fd())?;
         io::copy(contents, &mut &temporary_file.file)?;
@@ -70,7 +70,7 @@ impl Confined {
             last_modification: time,
         };
         make_like(&temporary_file.file, access, &times)?;
-        temporary_file.move_to(name)
+        Entry::of(temporary_file.move_to(name)?.into())
     }
 }
 

@@ -41,8 +41,8 @@ impl<'a> TemporaryFile<'a> {
         }
     }
 
-    /// Puts it in the place of what has this name in the same directory.
-    pub(crate) fn move_to(mut self, name: &OsStr) -> io::Result<()> {
+    /// Puts it in the place of what has this name in the same directory. Returns the file: its name may lead to another one by then.
+    pub(crate) fn move_to(mut self, name: &OsStr) -> io::Result<File> {
         let temporary_file = match self.name.take() {
             Some(temporary_file) => temporary_file,
             None => {
@@ -69,7 +69,7 @@ impl<'a> TemporaryFile<'a> {
             statat(self.parent, name, AtFlags::SYMLINK_NOFOLLOW)?,
         );
         if (made.st_dev, made.st_ino) == (found.st_dev, found.st_ino) {
-            Ok(())
+            self.file.try_clone()
         } else {
             Err(io::ErrorKind::ResourceBusy.into())
         }

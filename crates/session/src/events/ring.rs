@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// The most events that are kept, and the most bytes of memory that they take together. The newest event is kept in any case.
+/// The most events that are kept, and the most bytes of memory that they take together. One event that takes more is not kept, however new it
+/// is: code of the session decides how large it is. Readers are told of it by an [`EventGap`].
 const MAX_EVENTS: usize = 4096;
 const MAX_BYTES: usize = 8 << 20;
 
@@ -53,10 +54,11 @@ impl EventRing {
         kept.bytes += weight(&event);
         kept.events
             .push_back(Arc::new(SessionEvent { seq, cell, event }));
-        while kept.events.len() > 1 && (kept.events.len() > MAX_EVENTS || kept.bytes > MAX_BYTES) {
-            if let Some(oldest) = kept.events.pop_front() {
-                kept.bytes -= weight(&oldest.event);
-            }
+        while kept.events.len() > MAX_EVENTS || kept.bytes > MAX_BYTES {
+            let Some(oldest) = kept.events.pop_front() else {
+                break;
+            };
+            kept.bytes -= weight(&oldest.event);
         }
         // Under the lock: numbers are given in the order of the queue.
         self.newest.send_modify(|newest| newest.seq = seq);

@@ -79,7 +79,7 @@ proptest! {
 }
 
 #[test]
-fn the_ring_is_bounded_in_events_and_in_bytes_and_keeps_the_newest_event() {
+fn the_ring_is_bounded_in_events_and_in_bytes() {
     let ring = Arc::new(EventRing::default());
     for _ in 0..10_000 {
         ring.push(None, stdout("x"));
@@ -92,12 +92,25 @@ fn the_ring_is_bounded_in_events_and_in_bytes_and_keeps_the_newest_event() {
             newest: 10_000
         }
     );
+    ring.push(None, stdout("x".repeat(2 << 20)));
+    assert!(ring.read(10_000).is_ok());
+}
+
+#[test]
+fn an_event_that_is_larger_than_the_ring_is_a_gap() {
+    let ring = Arc::new(EventRing::default());
+    ring.push(None, stdout("x"));
+    let mut reader = ring.read(1).unwrap();
     ring.push(None, stdout("x".repeat(20 << 20)));
-    assert_eq!(ring.read(0).unwrap_err().oldest, 10_001);
-    assert_eq!(
-        ring.read(10_000).unwrap().next_kept().unwrap().unwrap().seq,
-        10_001
-    );
+    let gap = EventGap {
+        after: 1,
+        oldest: 3,
+        newest: 2,
+    };
+    assert_eq!(reader.next_kept(), Some(Err(gap)));
+    assert_eq!(reader.next_kept(), None);
+    ring.push(None, stdout("y"));
+    assert_eq!(reader.next_kept().unwrap().unwrap().seq, 3);
 }
 
 #[test]

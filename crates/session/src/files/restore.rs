@@ -340,7 +340,7 @@ impl FileHistory {
                 }
                 self.make_way(path)?;
                 directory.make_directories(path, Links::AreNotFollowed)?;
-                find()?.set_access(*access)
+                self.workspace.set_own_access(&find()?, *access)
             }
             Content::Link { target, access } => {
                 self.make_way(path)?;
@@ -356,7 +356,11 @@ impl FileHistory {
                     self.make_way(path)?;
                     directory.make_pipe(path)?;
                 }
-                find()?.set_access(*access)
+                let made = find()?;
+                match kind_of(&made) {
+                    Kind::Pipe => made.set_access(*access),
+                    _ => Err(io::ErrorKind::ResourceBusy.into()),
+                }
             }
             Content::SocketOrDevice(seen) => match self.workspace.find(path) {
                 Some((entry, now)) if now.has_same_content(seen) => entry.set_access(seen.access),
@@ -394,11 +398,10 @@ impl FileHistory {
             self.make_way(path)?;
         }
         let mut contents = File::open(copy.path())?;
-        directory.replace_by(path, &mut contents, access, time_of(modified))?;
+        let made = directory.replace_by(path, &mut contents, access, time_of(modified))?;
         let Some(attributes) = attributes else {
             return Ok(());
         };
-        let made = directory.find(path, Links::AreNotFollowed)?;
         attributes.put_back(&made)?;
         made.set_access(access)
     }
@@ -473,3 +476,7 @@ fn system_time_of(nanoseconds: i128) -> SystemTime {
     let since = u64::try_from(nanoseconds).unwrap_or(0);
     UNIX_EPOCH + Duration::from_nanos(since)
 }
+
+#[cfg(test)]
+#[path = "restore_tests.rs"]
+mod tests;

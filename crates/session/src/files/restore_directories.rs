@@ -1,9 +1,9 @@
 //! Directories that are put back get their permissions and attributes last: one that is closed takes nothing in.
 
 use crate::files::history::{Content, FileHistory};
-use crate::files::seen::Kind;
+use crate::files::seen::{Kind, Seen};
 use crate::files::store::Attributes;
-use cellblock_sandbox::Access;
+use cellblock_sandbox::{Access, Entry};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,18 +16,27 @@ impl FileHistory {
         opened: &[(PathBuf, Access)],
     ) -> Vec<String> {
         let mut failed = Vec::new();
-        let mut finish = |path: &Path, access: Access, attributes: Option<&Attributes>| {
-            if let Err(error) = self.finish_directory(path, access, attributes) {
+        let mut finish = |path: &Path, wanted: Finished<'_>| {
+            if let Err(error) = self.finish_directory(path, wanted) {
                 failed.push(format!("{}: {error}", path.display()));
             }
         };
         for (path, content) in wanted.iter().rev() {
             match content {
                 Content::Directory { access, attributes } => {
-                    finish(path, *access, attributes.as_ref());
+                    let attributes = attributes.as_ref();
+                    finish(path, Finished::new(*access, attributes));
                 }
                 Content::Original(seen) if seen.kind == Kind::Directory => {
-                    finish(path, seen.access, self.originals.attributes(seen));
+                    let attributes = self.originals.attributes(seen);
+                    let wanted = Finished::new(seen.access, attributes);
+                    finish(
+                        path,
+                        Finished {
+                            inode: Some(seen.inode),
+                            ..wanted
+                        },
+                    );
                 }
                 _ => {}
             }
@@ -37,28 +46,52 @@ impl FileHistory {
                 .binary_search_by(|(other, _)| other.cmp(path))
                 .is_ok();
             if !is_wanted {
-                finish(path, *access, None);
+                finish(path, Finished::new(*access, None));
             }
         }
         failed
     }
 
-    fn finish_directory(
-        &self,
-        path: &Path,
-        access: Access,
-        attributes: Option<&Attributes>,
-    ) -> io::Result<()> {
+    fn finish_directory(&self, path: &Path, wanted: Finished<'_>) -> io::Result<()> {
         let Some((entry, seen)) = self.workspace.find(path) else {
             // That it is not there is told elsewhere.
             return Ok(());
         };
-        if seen.kind != Kind::Directory {
+        if seen.kind != Kind::Directory || wanted.is_state_of(&entry, &seen) {
             return Ok(());
         }
-        if let Some(attributes) = attributes {
+        if wanted.inode != Some(seen.inode) {
+            self.workspace.refuse_foreign(&entry)?;
+        }
+        if let Some(attributes) = wanted.attributes {
             attributes.put_back(&entry)?;
         }
-        entry.set_access(access)
+        entry.set_access(wanted.access)
+    }
+}
+
+/// The state in which a directory is to be left.
+#[derive(Clone, Copy)]
+struct Finished<'a> {
+    access: Access,
+    attributes: Option<&'a Attributes>,
+    /// The directory that it must be, where that is known. Another one is finished only if code could have made it.
+    inode: Option<u64>,
+}
+
+impl<'a> Finished<'a> {
+    fn new(access: Access, attributes: Option<&'a Attributes>) -> Finished<'a> {
+        Finished {
+            access,
+            attributes,
+            inode: None,
+        }
+    }
+
+    /// Whether nothing is left to do for a directory.
+    fn is_state_of(&self, entry: &Entry, seen: &Seen) -> bool {
+        let has =
+            |attributes: &Attributes| Attributes::of(entry).is_ok_and(|now| now == *attributes);
+        self.access == seen.access && self.attributes.is_none_or(has)
     }
 }

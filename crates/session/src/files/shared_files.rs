@@ -185,6 +185,24 @@ impl Workspace {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
+    /// Refuses something that belongs neither to the session nor to this user, where the host is root: code put it under a name at which
+    /// the session's own was expected, to have it opened or given to itself.
+    pub(crate) fn refuse_foreign(&self, entry: &Entry) -> io::Result<()> {
+        let owner = self.directory().own_stat()?.st_uid;
+        if !rustix::process::geteuid().is_root() || entry.stat_now()?.st_uid == owner {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "something of another user's is in its place, and was left alone",
+        ))
+    }
+
+    /// Sets owner and permissions of something that the session, or the host for it, has made.
+    pub(crate) fn set_own_access(&self, entry: &Entry, access: Access) -> io::Result<()> {
+        self.refuse_foreign(entry)?;
+        entry.set_access(access)
+    }
+
     /// Sets owner and permissions of the file that was seen at a path, if it is still there.
     pub(crate) fn set_access(&self, path: &Path, seen: &Seen) -> io::Result<()> {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;

@@ -1,6 +1,7 @@
 //! Sessions that stand still for a while.
 
 use crate::support::{Python, session, wait};
+use cellblock_protocol::Cell;
 use cellblock_session::{Error, Existing};
 use std::time::Duration;
 
@@ -129,4 +130,25 @@ fn a_fork_goes_on_while_its_parent_is_paused() {
     assert!(matches!(refused, Error::Paused { .. }), "{refused}");
     wait(session.resume()).unwrap();
     assert_eq!(session.value("x"), "1");
+}
+
+/// After a fork, the parent's init prepares for the next one with a process of its own. A pause that stops this process must not keep
+/// init from passing on the calls of the fork. It comes some milliseconds after the fork; each time at another moment.
+#[test]
+fn a_fork_goes_on_whenever_its_parent_is_paused() {
+    const MOMENTS: u64 = 60;
+    let session = session();
+    session.good("x = 1");
+    for moment in 0..MOMENTS {
+        let fork = Python(wait(session.fork()).unwrap());
+        std::thread::sleep(Duration::from_micros(9_000 + 100 * moment));
+        wait(session.pause()).unwrap();
+        let code = "open('mine', 'w').write('a'); x + 1";
+        let cell = Cell::new(code).timeout(Duration::from_secs(30));
+        let result = fork.run(cell);
+        let value = result.value.map(|value| value.repr);
+        assert_eq!(value.as_deref(), Some("2"), "{moment}: {:?}", result.status);
+        wait(session.resume()).unwrap();
+        wait(fork.close());
+    }
 }

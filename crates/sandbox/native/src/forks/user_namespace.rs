@@ -7,6 +7,7 @@
 //! and the init of the fork, not dumpable from its start to its end, enters what it left.
 
 use crate::init::memory;
+use crate::init::sweep::wait_readable;
 use crate::sys::text::Text;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Result, clone_flags, clone_process, close, close_all_but,
@@ -82,7 +83,7 @@ fn user_namespace(processes: Fd) -> Result<Fd> {
 
 fn map(processes: Fd, placeholder: Pid, socket: Fd) -> Result<Fd> {
     let mut byte = [0];
-    if receive(socket, &mut byte)?.bytes == 0 {
+    if receive_from_own(placeholder, socket, &mut byte)? == 0 {
         return Err(Errno::PIPE);
     }
     let same = Mapping {
@@ -130,12 +131,24 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
     };
     close(far);
     let mut bytes = [0; size_of::<Pid>()];
-    let received = receive(near, &mut bytes);
+    let received = receive_from_own(helper, near, &mut bytes);
     close(near);
+    // It has nothing left to do, and init would wait for one that is stopped before its end.
+    let _ = kill(helper, signals::KILL);
     let _ = reap(helper, true);
     match Pid::from_le_bytes(bytes) {
-        _ if received?.bytes != bytes.len() => Err(Errno::AGAIN),
+        _ if received? != bytes.len() => Err(Errno::AGAIN),
         number if number <= 0 => Err(Errno(-number)),
         pid => Ok(Forked::Parent(pid)),
     }
+}
+
+/// Receives what a child that runs our own code sends. The child is a process of the session to everyone else: the host stops it with
+/// the others when it pauses the session. Init must go on then where the session has forks, so it lets the child go on.
+fn receive_from_own(child: Pid, socket: Fd, bytes: &mut [u8]) -> Result<usize> {
+    const PATIENCE_MS: i32 = 10;
+    while !wait_readable(socket, PATIENCE_MS) {
+        kill(child, signals::CONT)?;
+    }
+    receive(socket, bytes).map(|received| received.bytes)
 }

@@ -192,7 +192,7 @@ unsafe extern "C" fn cellblock_restart_calls(functions: *const usize, count: usi
 /// Lets this process use what is set aside for the interpreter beyond the memory limit.
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_take_memory_reserve() {
-    data_limit::allow_more(limits::RESERVE);
+    data_limit::take_reserve(limits::RESERVE);
 }
 
 /// Interrupts the system calls that other threads wait in: a thread that waits at a descriptor then waits at what has this number now.

@@ -14,27 +14,35 @@ const PAGE: u64 = 4096;
 /// How much more than is missing the limit is raised by, where that fits too: small mappings come in great numbers.
 const SLACK: u64 = 16 << 20;
 
-/// The bytes that this process may use; 0 where they are not limited.
+/// The memory limit of the session; 0 where there is none.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+/// The bytes that this process may use: the limit, and a reserve where it was taken.
 static MAX_USED: AtomicU64 = AtomicU64::new(0);
 /// The soft limit that was set last. Where it is another, code has set one of its own, which stays.
 static SOFT_LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// From now on the soft limit of this process, which is `limit` now, follows what is used.
 pub fn follow_use(limit: u64) {
+    LIMIT.store(limit, SeqCst);
     MAX_USED.store(limit, SeqCst);
     SOFT_LIMIT.store(limit, SeqCst);
 }
 
-/// Lets this process use so many bytes more.
-pub fn allow_more(bytes: u64) {
+/// Lets this process use so many bytes more than the limit, or than it uses now where that is more. What was taken before is not added to: after
+/// many refusals, memory that is far beyond the limit must still be refused.
+pub fn take_reserve(bytes: u64) {
+    let limit = LIMIT.load(SeqCst);
     let Some([soft, hard]) = own_limits() else {
         return;
     };
-    if MAX_USED.load(SeqCst) == 0 || soft != SOFT_LIMIT.load(SeqCst) {
+    if limit == 0 || soft != SOFT_LIMIT.load(SeqCst) {
         return;
     }
-    MAX_USED.fetch_add(bytes, SeqCst);
-    set_soft(soft.saturating_add(bytes), hard);
+    let Some(sizes) = own_sizes() else {
+        return;
+    };
+    MAX_USED.store(limit.max(sizes.used).saturating_add(bytes), SeqCst);
+    set_soft(limit.max(sizes.data).saturating_add(bytes), hard);
 }
 
 /// Called when a call was refused for lack of memory. Returns 1 when the limit was raised, so that the call can be made again. The arguments are
@@ -52,9 +60,7 @@ fn raise_for(wanted: Wanted) -> Option<bool> {
     if most == 0 || soft != SOFT_LIMIT.load(SeqCst) {
         return None;
     }
-    let mut buffer = [0; 256];
-    let sizes = read_file_at(AT_FDCWD, c"/proc/self/statm", &mut buffer).ok()?;
-    let needed = needed_limit(wanted, Sizes::read(sizes)?, most)?;
+    let needed = needed_limit(wanted, own_sizes()?, most)?;
     (needed > soft && needed <= hard).then(|| set_soft(needed, hard))
 }
 
@@ -123,6 +129,12 @@ fn needed_limit(wanted: Wanted, sizes: Sizes, most: u64) -> Option<u64> {
     }
     let slack = SLACK.min(most - uses);
     needed.checked_add(slack)
+}
+
+fn own_sizes() -> Option<Sizes> {
+    let mut buffer = [0; 256];
+    let text = read_file_at(AT_FDCWD, c"/proc/self/statm", &mut buffer).ok()?;
+    Sizes::read(text)
 }
 
 fn own_limits() -> Option<[u64; 2]> {
