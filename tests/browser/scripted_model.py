@@ -23,10 +23,13 @@ APPROVE = [
     "I send the report.\n\n```python\nprint(send_report(to='all@example.org', subject='Numbers'))\n```",
     "The report was sent.",
 ]
+AGAIN = ["I look.\n\n```python\nprint(principal)\n```", "It is 15000."]
 HANG = ["This takes long.\n\n```python\nimport time\nprint('begun', flush=True)\ntime.sleep(600)\n```", "Never reached."]
 HOSTILE = ["Look at <script>document.title = 'owned'</script> and ![x](https://example.org/x.png) [y](javascript:alert(1))"]
 
-REPLIES = {"compounded": COMPOUND, "cities": PLOT, "Send the report": APPROVE, "forever": HANG, "hostile": HOSTILE}
+HOST = ["I fetch it.\n\n```python\nimport urllib.error, urllib.request\ntry:\n    urllib.request.urlopen('http://localhost:9/')\nexcept urllib.error.HTTPError as error:\n    print(error.read().decode())\n```", "It cannot be reached."]
+
+REPLIES = {"Fetch": HOST, "still there": AGAIN, "compounded": COMPOUND, "cities": PLOT, "Send the report": APPROVE, "forever": HANG, "hostile": HOSTILE}
 
 
 def reply_to(messages):

@@ -68,6 +68,19 @@ def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_p
     expect(exchange.locator("pre.output").first).to_contain_text("sent to ada@example.org")
 
 
+def test_a_host_is_asked_for_inside_a_running_cell(open_page):
+    page = open_page("/")
+    exchange = ask(page, "Fetch the page")
+    card = exchange.locator(".approval")
+    expect(card).to_contain_text("The code wants to reach localhost:9")
+    expect(card.locator("textarea")).to_have_count(0)
+    card.get_by_label("Reason for the model").fill("use the file")
+    card.get_by_role("button", name="Reject").click()
+    expect(exchange.locator(".answer")).to_contain_text("It cannot be reached.")
+    exchange.locator(".work-details").evaluate("element => element.open = true")
+    expect(exchange).to_contain_text("use the file")
+
+
 def test_a_run_is_stopped(open_page):
     page = open_page("/")
     exchange = ask(page, "Compute forever")
@@ -395,6 +408,20 @@ def test_tokens_are_made_and_users_invited(open_page):
     expect(page.get_by_role("row", name="mei")).to_be_visible()
 
 
+def test_the_api_is_shown_and_searched(open_page):
+    page = open_page("/admin/tokens")
+    page.get_by_role("link", name="API reference").click()
+    expect(page.get_by_role("heading", name="API reference")).to_be_visible()
+    described = page.context.request.get("/v1/openapi.json").json()["paths"]
+    expect(page.locator(".reference summary")).to_have_count(sum(len(methods) for methods in described.values()))
+    page.get_by_label("Search requests").fill("lock a user out")
+    expect(page.locator(".reference summary")).to_have_count(1)
+    page.locator(".reference summary").click()
+    expect(page.locator(".reference-body")).to_contain_text("scope admin")
+    expect(page.locator(".reference-body pre").last).to_contain_text('"disabled"')
+    expect(page.locator(".reference-command")).to_contain_text("curl -X PATCH")
+
+
 def test_the_app_speaks_chinese(open_page):
     page = open_page("/sessions", locale="zh-CN")
     expect(page.get_by_role("heading", name="会话")).to_be_visible()
@@ -433,7 +460,7 @@ def test_axe_finds_no_violation(open_page, new_session, browser, server, theme, 
     exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
     expect(exchange.locator(".answer")).to_contain_text("21386.41")
     found["chat"] = violations(page)
-    for path in ["/sessions", "/runs", "/evaluations", "/admin/tokens", "/admin/users", "/admin/live", "/admin/machine", "/admin/audit"]:
+    for path in ["/sessions", "/runs", "/evaluations", "/admin/tokens", "/admin/users", "/admin/live", "/admin/machine", "/admin/audit", "/reference"]:
         page.goto(path)
         page.wait_for_selector("h1")
         found[path] = violations(page)

@@ -15,6 +15,7 @@ mod http;
 mod jupyter;
 mod live;
 mod metrics;
+mod places;
 mod quotas;
 mod routes;
 mod server;

@@ -3,8 +3,9 @@
 use crate::auth::{Caller, random_id};
 use crate::error::ApiError;
 use crate::live::{DisplayFiles, EventRing, LiveSession, SessionHooks, SessionParts, Subject};
+use crate::places::Place;
 use crate::state::AppState;
-use crate::store::{SessionRow, SessionStatus, UsageRow, User, now};
+use crate::store::{SessionRow, SessionStatus, UsageRow, now};
 use cellblock_host::Session;
 use cellblock_host::journal::{Journal, Report, Restore};
 use cellblock_protocol::{CellResult, Isolation, Journaling, SessionOptions, Status};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The longest title.
 const MAX_TITLE_CHARS: usize = 200;
@@ -44,7 +46,7 @@ impl AppState {
         let mut options = new.options;
         let memory = options.limits.memory;
         self.check_account(caller).await?;
-        self.check_session_quota(&caller.user, memory)?;
+        let place = self.take_place(&caller.user, memory)?;
         let id = random_id("s")?;
         options.session = Some(id.clone());
         options.journal = Journaling::In(self.data("journals"));
@@ -63,7 +65,7 @@ impl AppState {
             created_at: now(),
             used_at: now(),
         };
-        let live = self.adopt(row, session, 0, None).await?;
+        let live = self.adopt(row, session, 0, place).await?;
         self.metrics()
             .sessions_opened
             .fetch_add(1, Ordering::Relaxed);
@@ -88,7 +90,7 @@ impl AppState {
         caller: &Caller,
         parent: &LiveSession,
     ) -> Result<Arc<LiveSession>, ApiError> {
-        self.check_session_quota(&caller.user, parent.memory)?;
+        let place = self.take_place(&caller.user, parent.memory)?;
         let row = self.session_row(caller, &parent.id).await?;
         let session = parent.session.fork().await?;
         let id = random_id("s")?;
@@ -106,7 +108,7 @@ impl AppState {
             created_at: now(),
             used_at: now(),
         };
-        let live = self.adopt(row, session, parent.last_cell(), None).await?;
+        let live = self.adopt(row, session, parent.last_cell(), place).await?;
         parent.publish("forked", json!({"fork": id}));
         self.audit(caller.id(), "session.fork", Some(&parent.id), Some(id))
             .await;
@@ -174,7 +176,7 @@ impl AppState {
         id: &str,
     ) -> Result<Value, ApiError> {
         let row = self.session_row(caller, id).await?;
-        self.check_session_quota(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
+        let _place = self.take_place(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
         let journal = self.read_journal(row.journal.as_deref()).await?;
         let restored = Restore::default()
             .journal(false)
@@ -196,7 +198,7 @@ impl AppState {
         caller: &Caller,
         row: SessionRow,
     ) -> Result<Arc<LiveSession>, ApiError> {
-        self.check_session_quota(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
+        let place = self.take_place(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
         let journal = self
             .read_journal(row.journal.as_deref())
             .await
@@ -227,6 +229,7 @@ impl AppState {
             last_cell.unwrap_or(0),
             Some(told.clone()),
         );
+        drop(place);
         live.publish("rebuilt", told);
         self.metrics()
             .sessions_rebuilt
@@ -248,19 +251,21 @@ impl AppState {
         })
     }
 
-    /// Keeps a session that was just opened, in the store and in memory.
+    /// Keeps a session that was just opened, in the store and in memory. From now on it counts itself, and its place is free.
     pub(crate) async fn adopt(
         &self,
         row: SessionRow,
         session: Session,
         last_cell: u64,
-        rebuilt: Option<Value>,
+        place: Place,
     ) -> Result<Arc<LiveSession>, ApiError> {
         if let Err(error) = self.store().add_session(row.clone()).await {
             session.close().await;
             return Err(error.into());
         }
-        Ok(self.enlist(&row, session, last_cell, rebuilt))
+        let live = self.enlist(&row, session, last_cell, None);
+        drop(place);
+        Ok(live)
     }
 
     fn enlist(
@@ -289,19 +294,6 @@ impl AppState {
         );
         self.live().insert(&live);
         live
-    }
-
-    pub(crate) fn check_session_quota(&self, user: &User, memory: u64) -> Result<(), ApiError> {
-        let sessions = self.live().of_user(&user.id).len();
-        self.quotas_of(user)
-            .check_session(sessions, self.memory_taken_by(user), memory)
-    }
-
-    /// The limits of memory of a user's live sessions together, with those of snapshots: these are frozen sessions, and keep their memory.
-    pub(crate) fn memory_taken_by(&self, user: &User) -> u64 {
-        let live = self.live().of_user(&user.id);
-        let live: u64 = live.iter().map(|live| live.memory).sum();
-        live + self.sandboxes().snapshot_memory(&user.id)
     }
 
     /// Refuses options that would reach beyond the session: directories and walls of the host are its operator's.
@@ -406,20 +398,37 @@ impl SessionHooks for Hooks {
 }
 
 impl AppState {
+    /// Refuses a cell of a user who has run too many, or for too long.
+    pub(crate) async fn check_cell_quota(&self, caller: &Caller) -> Result<(), ApiError> {
+        let quotas = self.quotas_of(&caller.user);
+        self.rates().take(caller.id(), quotas.cells_per_minute)?;
+        quotas.check_time(&self.store().usage_today(caller.id()).await?)
+    }
+
     /// Counts a cell that ended, for the metrics and the quotas of its user.
     pub(crate) fn count_cell(&self, user: &str, result: &CellResult) {
+        if result.status == Status::Crashed {
+            let crashed = &self.metrics().cells_crashed;
+            crashed.fetch_add(1, Ordering::Relaxed);
+        }
+        let seconds = result.usage.wall_ms.max(0.0) / 1e3;
+        self.count_cell_time(
+            user,
+            Duration::try_from_secs_f64(seconds).unwrap_or_default(),
+        );
+    }
+
+    /// Counts a cell, and the time that it took.
+    pub(crate) fn count_cell_time(&self, user: &str, took: Duration) {
         let metrics = self.metrics();
         metrics.cells.fetch_add(1, Ordering::Relaxed);
-        let micros = (result.usage.wall_ms * 1e3) as u64;
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         metrics
             .cell_microseconds
             .fetch_add(micros, Ordering::Relaxed);
-        if result.status == Status::Crashed {
-            metrics.cells_crashed.fetch_add(1, Ordering::Relaxed);
-        }
         let used = UsageRow {
             cells: 1,
-            wall_ms: result.usage.wall_ms.ceil() as i64,
+            wall_ms: i64::try_from(micros.div_ceil(1000)).unwrap_or(i64::MAX),
             ..UsageRow::default()
         };
         let (state, user) = (self.clone(), user.to_owned());

@@ -6,8 +6,10 @@ use crate::demo::Entrance;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
+use crate::jupyter::Kernels;
 use crate::live::Registry;
 use crate::metrics::Metrics;
+use crate::places::SessionPlaces;
 use crate::quotas::{CellRates, Quotas};
 use crate::routes::completions::Remembered;
 use crate::routes::mcp::McpSessions;
@@ -40,6 +42,8 @@ struct Inner {
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
     sandboxes: Sandboxes,
+    kernels: Kernels,
+    places: SessionPlaces,
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<Entrance>,
     stop: CancellationToken,
@@ -67,6 +71,8 @@ impl AppState {
                 metrics: Metrics::default(),
                 readers: Arc::default(),
                 sandboxes: Sandboxes::default(),
+                kernels: Kernels::default(),
+                places: SessionPlaces::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
                 stop: CancellationToken::new(),
@@ -101,6 +107,16 @@ impl AppState {
     /// The sandboxes of programs that speak the E2B API.
     pub(crate) fn sandboxes(&self) -> &Sandboxes {
         &self.inner.sandboxes
+    }
+
+    /// The kernels of programs that speak Jupyter's protocol.
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.inner.kernels
+    }
+
+    /// The places of sessions that are being opened, and of the clients of MCP.
+    pub(crate) fn places(&self) -> &SessionPlaces {
+        &self.inner.places
     }
 
     /// The sessions of MCP clients.

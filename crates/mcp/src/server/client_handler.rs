@@ -2,8 +2,9 @@
 
 use super::call_output::{ProgressReporter, call_outcome};
 use super::client_sessions::{ClientSessions, SESSION, takes_session};
+use super::quota::ClientUser;
 use super::{INSTRUCTIONS, Server, resources};
-use cellblock_tools::{Call, Caller, Effects, ToolDefinition, ToolRunner};
+use cellblock_tools::{Call, Caller, Effects, ToolDefinition, ToolRunner, Uses};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, Implementation, ListResourcesResult, ListToolsResult,
@@ -36,6 +37,12 @@ impl ClientHandler {
             server,
             versions: ProtocolVersion::KNOWN_VERSIONS,
         }
+    }
+
+    /// Makes the client that of a user. Its sessions and calls count against the limits of the user, not among all clients.
+    pub(super) fn of_user(mut self, user: ClientUser) -> ClientHandler {
+        self.sessions.set_user(user);
+        self
     }
 
     /// Offers only versions of the protocol that have sessions. In later versions every HTTP request stands alone, and the server could
@@ -81,10 +88,18 @@ impl ServerHandler for ClientHandler {
         let mut arguments = request.arguments.unwrap_or_default();
         let (session_name, runner) = match self.sessions.for_call(&request.name, &mut arguments) {
             Ok(found) => found,
-            Err(problem) => {
-                let content = vec![ContentBlock::text(format!("Tool call failed: {problem}"))];
-                return Ok(CallToolResult::error(content).into());
-            }
+            Err(problem) => return Ok(refused(&problem)),
+        };
+        let uses_interpreter = runner
+            .registry()
+            .get(&request.name)
+            .is_some_and(|tool| tool.uses == Uses::Interpreter);
+        let _counted = match self.sessions.user().filter(|_| uses_interpreter) {
+            Some(user) => match user.begin_call().await {
+                Ok(counted) => Some(counted),
+                Err(problem) => return Ok(refused(&problem)),
+            },
+            None => None,
         };
         let call = Call {
             id: context.id.to_string(),
@@ -168,7 +183,9 @@ impl ServerHandler for ClientHandler {
 
 impl Drop for ClientHandler {
     fn drop(&mut self) {
-        self.server.inner.clients.fetch_sub(1, Ordering::SeqCst);
+        if self.sessions.user().is_none() {
+            self.server.inner.clients.fetch_sub(1, Ordering::SeqCst);
+        }
         let sessions = self.sessions.clone();
         // Without a runtime the whole process is ending, and the sessions with it.
         if let Ok(runtime) = Handle::try_current() {
@@ -178,6 +195,12 @@ impl Drop for ClientHandler {
                 .spawn_on(async move { sessions.close().await }, &runtime);
         }
     }
+}
+
+/// The result of a call that is not made.
+fn refused(problem: &str) -> CallToolResponse {
+    let content = vec![ContentBlock::text(format!("Tool call failed: {problem}"))];
+    CallToolResult::error(content).into()
 }
 
 /// A tool for `tools/list`: without the parameter `purpose`, with the parameter `session`.

@@ -1,5 +1,6 @@
 //! The sessions of one client: the main session, and the forks that the client made.
 
+use super::quota::{ClientQuota, ClientUser, SessionPlace};
 use cellblock_tools::{ToolRunner, Uses};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -18,14 +19,23 @@ const READ_ONLY_TOOLS: [&str; 2] = ["file_reader", "list_files"];
 #[derive(Clone)]
 pub(super) struct ClientSessions {
     main: ToolRunner,
+    /// The user that the client belongs to, with the place of the main session.
+    user: Option<ClientUser>,
     forks: Arc<Mutex<Forks>>,
 }
 
 /// The tool runners of forks, by name. It is a state of the main tool runner, where the tool `fork` finds it.
 #[derive(Default)]
 pub(super) struct Forks {
-    runners: BTreeMap<String, ToolRunner>,
+    runners: BTreeMap<String, ForkRunner>,
     made: usize,
+    quota: Option<Arc<dyn ClientQuota>>,
+}
+
+/// A fork, and its place among the sessions of the user.
+pub(super) struct ForkRunner {
+    pub(super) runner: ToolRunner,
+    pub(super) place: Option<SessionPlace>,
 }
 
 /// Whether calls of a tool may name a session.
@@ -36,7 +46,22 @@ pub(super) fn takes_session(name: &str, uses: Uses) -> bool {
 impl ClientSessions {
     pub(super) fn new(main: ToolRunner) -> ClientSessions {
         let forks = main.state::<Forks>();
-        ClientSessions { main, forks }
+        ClientSessions {
+            main,
+            user: None,
+            forks,
+        }
+    }
+
+    /// Counts the sessions against the limits of a user.
+    pub(super) fn set_user(&mut self, user: ClientUser) {
+        lock(&self.forks).quota = Some(Arc::clone(user.quota()));
+        self.user = Some(user);
+    }
+
+    /// The user that the client belongs to, where the server knows its users.
+    pub(super) fn user(&self) -> Option<&ClientUser> {
+        self.user.as_ref()
     }
 
     pub(super) fn main(&self) -> &ToolRunner {
@@ -80,7 +105,7 @@ impl ClientSessions {
         let forks = lock(&self.forks);
         let forks = forks.runners.iter();
         std::iter::once((MAIN.to_owned(), self.main.clone()))
-            .chain(forks.map(|(name, runner)| (name.clone(), runner.clone())))
+            .chain(forks.map(|(name, fork)| (name.clone(), fork.runner.clone())))
             .collect()
     }
 
@@ -120,9 +145,17 @@ impl Forks {
         Ok(name)
     }
 
+    /// Takes the place for a new fork. Refused when the user has too many sessions.
+    pub(super) fn place(&self) -> Result<Option<SessionPlace>, String> {
+        self.quota
+            .as_ref()
+            .map(|quota| quota.take_session())
+            .transpose()
+    }
+
     /// Adds a fork. Returns the fork that had the name before.
-    pub(super) fn keep(&mut self, name: String, runner: ToolRunner) -> Option<ToolRunner> {
-        self.runners.insert(name, runner)
+    pub(super) fn keep(&mut self, name: String, fork: ForkRunner) -> Option<ForkRunner> {
+        self.runners.insert(name, fork)
     }
 }
 
@@ -131,7 +164,8 @@ pub(super) fn find(main: &ToolRunner, forks: &Forks, name: &str) -> Result<ToolR
     if name == MAIN {
         return Ok(main.clone());
     }
-    forks.runners.get(name).cloned().ok_or_else(|| {
+    let fork = forks.runners.get(name);
+    fork.map(|fork| fork.runner.clone()).ok_or_else(|| {
         let mut known = vec![MAIN];
         known.extend(forks.runners.keys().map(String::as_str));
         let name: String = name.chars().filter(|c| !c.is_control()).take(32).collect();

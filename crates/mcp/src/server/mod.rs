@@ -4,6 +4,7 @@ mod call_output;
 mod client_handler;
 mod client_sessions;
 mod http;
+mod quota;
 mod resources;
 mod tools;
 
@@ -22,9 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use http::{HttpEndpoint, HttpOptions};
+pub use quota::{ClientQuota, ClientUser, SessionPlace};
 pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 
-/// The most clients at the same time. Each may hold sessions.
+/// The most clients at the same time where the server does not know its users. Each may hold sessions. A server with users gives each user
+/// a [`ClientQuota`] instead, so that one user does not take the places of others.
 const MAX_CLIENTS: usize = 64;
 
 /// How long sessions may take to end.
@@ -94,6 +97,9 @@ impl Server {
 
     /// The handler of a new client. Refused when there are too many.
     fn new_client(&self) -> Result<ClientHandler, String> {
+        if let Some(user) = quota::current_user() {
+            return Ok(ClientHandler::new((self.inner.runner)(), self.clone()).of_user(user));
+        }
         let counted =
             self.inner
                 .clients

@@ -1,6 +1,6 @@
 //! Tools that only MCP clients need: a program that uses the library has the session itself.
 
-use super::client_sessions::{Forks, MAIN, find, lock};
+use super::client_sessions::{ForkRunner, Forks, MAIN, find, lock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_tools::{Context, Output, Part, RegistryBuilder, Tool, ToolError, Uses};
@@ -48,22 +48,24 @@ impl Tool for ForkTool {
     async fn call(&self, fork: Fork, context: &Context) -> Result<Output, ToolError> {
         let main = context.runner();
         let forks = main.state::<Forks>();
-        let (name, parent) = {
+        let (name, parent, place) = {
             let mut forks = lock(&forks);
             let parent = find(main, &forks, &fork.from).map_err(ToolError::new)?;
-            (forks.name(fork.name).map_err(ToolError::new)?, parent)
+            let name = forks.name(fork.name).map_err(ToolError::new)?;
+            (name, parent, forks.place().map_err(ToolError::new)?)
         };
         let session = parent.session().await?.fork().await?;
         let runner = main.with_new_state(session);
         // Opens the session now. It is closed with the tool runner.
         runner.session().await?;
-        let earlier = lock(&forks).keep(name.clone(), runner);
+        let earlier = lock(&forks).keep(name.clone(), ForkRunner { runner, place });
         let mut text = format!(
             "The session `{name}` is there, with the variables and files of `{}`. Pass \"session\": \"{name}\" to use it.",
             fork.from
         );
         if let Some(earlier) = earlier {
-            earlier.close().await;
+            earlier.runner.close().await;
+            drop(earlier.place);
             text.push_str(" The fork that had this name before is gone.");
         }
         Ok(Output {

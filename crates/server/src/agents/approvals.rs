@@ -46,6 +46,7 @@ impl Approvals {
 }
 
 /// Asks the readers of the events of the run that answers now.
+#[derive(Default)]
 pub(super) struct PageApprover {
     /// A conversation has one approver for all of its runs.
     pub(super) current: Arc<Mutex<Option<Arc<LiveRun>>>>,

@@ -1,5 +1,7 @@
 //! Chats in the memory of the server: a conversation over one session.
 
+use super::AgentSetup;
+use super::approvals::PageApprover;
 use super::live_run::LiveRun;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -8,9 +10,11 @@ use crate::sessions::NewSession;
 use crate::state::AppState;
 use crate::store::{ChatRow, RunRow};
 use axum::http::StatusCode;
-use cellblock_agent::{Agent, Conversation, LocalExecutor, SessionRequest, WorkspaceChoice};
-use cellblock_protocol::{Journaling, Seed, SessionOptions};
-use cellblock_tools::{SessionFuture, ToolError};
+use cellblock_agent::{
+    Agent, Conversation, LocalExecutor, SessionRequest, Surroundings, WorkspaceChoice,
+};
+use cellblock_protocol::{Journaling, Seed, SessionOptions, UnlistedHosts};
+use cellblock_tools::{Approval, Approver, SessionFuture, ToolError};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -110,6 +114,7 @@ impl AppState {
             title: Some(row.title.clone()),
             options: SessionOptions {
                 seed,
+                unlisted_hosts: self.unlisted_hosts(caller),
                 ..SessionOptions::default()
             },
             chat: Some(row.id.clone()),
@@ -124,10 +129,27 @@ impl AppState {
         Ok(live)
     }
 
+    /// Whether code in the chats of this caller may ask for hosts that no rule names. The network of the machine is opened by administrators
+    /// alone, and so their chats alone ask.
+    fn unlisted_hosts(&self, caller: &Caller) -> UnlistedHosts {
+        let asks = |setup: &AgentSetup| {
+            let approver: Arc<dyn Approver> = Arc::new(PageApprover::default());
+            Approval::new(setup.policy.clone(), Some(approver)).asks_about_hosts()
+        };
+        match caller.is_admin() && self.agent_setup().is_ok_and(asks) {
+            true => UnlistedHosts::Ask,
+            false => UnlistedHosts::Refuse,
+        }
+    }
+
     /// The executor of a chat: it opens the session of the chat when code first runs.
     pub(super) fn chat_executor(&self, caller: &Caller, row: &ChatRow) -> LocalExecutor {
         let packages = self.host().environment().packages.iter();
         let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
+        let surroundings = Surroundings {
+            unlisted_hosts: self.unlisted_hosts(caller),
+            ..Surroundings::default()
+        };
         let (state, caller, row) = (self.clone(), caller.clone(), row.clone());
         let open = move |request: SessionRequest| -> SessionFuture {
             let (state, caller, row) = (state.clone(), caller.clone(), row.clone());
@@ -145,7 +167,9 @@ impl AppState {
                 Ok(live.session.clone())
             })
         };
-        LocalExecutor::new(open).dependencies(packages)
+        LocalExecutor::new(open)
+            .dependencies(packages)
+            .surroundings(surroundings)
     }
 }
 

@@ -216,7 +216,7 @@ impl CodeContext {
 async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSession>, E2bError> {
     let limits = sandbox_limits();
     let memory = limits.memory;
-    state.check_session_quota(&sandbox.caller.user, memory)?;
+    let place = state.take_place(&sandbox.caller.user, memory)?;
     let options = SessionOptions {
         workspace: Some(sandbox.live.session.workspace().to_owned()),
         workspace_at: place_of(&sandbox.live.session),
@@ -232,7 +232,9 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
         .open(options)
         .await
         .map_err(crate::error::ApiError::from)?;
-    state.adopt_copy(&sandbox.caller, session, memory, 0).await
+    state
+        .adopt_copy(&sandbox.caller, session, memory, 0, place)
+        .await
 }
 
 /// The place of a session's workspace, for another session on the same files.

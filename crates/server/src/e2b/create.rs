@@ -334,10 +334,10 @@ impl AppState {
         settings: Settings,
         life: Duration,
     ) -> Result<Arc<Sandbox>, E2bError> {
-        self.check_session_quota(&caller.user, snapshot.memory)?;
+        let place = self.take_place(&caller.user, snapshot.memory)?;
         let session = snapshot.state.open().await?;
         let live = self
-            .adopt_copy(caller, session, snapshot.memory, snapshot.last_cell)
+            .adopt_copy(caller, session, snapshot.memory, snapshot.last_cell, place)
             .await?;
         let mut variables = snapshot.settings.variables.clone();
         variables.extend(settings.variables);
@@ -366,6 +366,7 @@ impl AppState {
         session: Session,
         memory: u64,
         last_cell: u64,
+        place: crate::places::Place,
     ) -> Result<Arc<LiveSession>, E2bError> {
         use crate::store::{SessionRow, SessionStatus, now};
         let row = SessionRow {
@@ -382,7 +383,7 @@ impl AppState {
             created_at: now(),
             used_at: now(),
         };
-        Ok(self.adopt(row, session, last_cell, None).await?)
+        Ok(self.adopt(row, session, last_cell, place).await?)
     }
 
     /// Gives a session the properties of a sandbox, and starts the clock of its life.

@@ -53,9 +53,7 @@ pub(super) async fn run(
     execution: Execution,
 ) -> Result<Response, E2bError> {
     let caller = &sandbox.caller;
-    let quotas = state.quotas_of(&caller.user);
-    state.rates().take(caller.id(), quotas.cells_per_minute)?;
-    quotas.check_time(&state.store().usage_today(caller.id()).await?)?;
+    state.check_cell_quota(caller).await?;
     let own_variables: Vec<String> = execution.variables.keys().cloned().collect();
     let mut cell = Cell::new(execution.code);
     cell.env = sandbox.settings.variables.clone();

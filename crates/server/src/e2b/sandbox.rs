@@ -196,6 +196,15 @@ impl Sandboxes {
         own.map(|snapshot| snapshot.memory).sum()
     }
 
+    /// The users who have snapshots.
+    pub(crate) fn users_with_snapshots(&self) -> Vec<String> {
+        let snapshots = lock(&self.snapshots);
+        snapshots
+            .values()
+            .map(|snapshot| snapshot.user.clone())
+            .collect()
+    }
+
     /// A snapshot of this user by its id or its name, with or without a tag behind a colon.
     pub(super) fn snapshot(&self, user: &str, wanted: &str) -> Option<Arc<KeptSnapshot>> {
         let bare = wanted.split(':').next().unwrap_or(wanted);

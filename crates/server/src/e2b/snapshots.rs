@@ -60,13 +60,13 @@ impl AppState {
         sandbox: &Sandbox,
         life: std::time::Duration,
     ) -> Result<Arc<Sandbox>, E2bError> {
-        self.check_session_quota(&caller.user, sandbox.live.memory)?;
+        let place = self.take_place(&caller.user, sandbox.live.memory)?;
         let session = self
             .while_running(sandbox, async |session| session.fork().await)
             .await?;
         let live = &sandbox.live;
         let live = self
-            .adopt_copy(caller, session, live.memory, live.last_cell())
+            .adopt_copy(caller, session, live.memory, live.last_cell(), place)
             .await?;
         let new = NewSandbox {
             settings: sandbox.settings.clone(),
@@ -130,7 +130,7 @@ pub(super) async fn create(
             format!("{MAX_SNAPSHOTS} snapshots are kept already; delete one first"),
         ));
     }
-    let taken = state.memory_taken_by(&caller.user);
+    let taken = state.taken_by(caller.id()).memory;
     let quotas = state.quotas_of(&caller.user);
     quotas.check_session(0, taken, sandbox.live.memory)?;
     let kept = state
@@ -190,6 +190,16 @@ pub(super) async fn list(
             .map(|snapshot| snapshot_json(snapshot))
             .collect(),
     )
+}
+
+impl AppState {
+    /// Forgets all snapshots of a user, and with them the processes that keep their memory.
+    pub(crate) async fn discard_snapshots_of(&self, user: &str) {
+        for snapshot in self.sandboxes().snapshots_of(user) {
+            self.sandboxes().remove_snapshot(&snapshot.id);
+            snapshot.state.discard().await;
+        }
+    }
 }
 
 /// Forgets a snapshot. Sandboxes that were created from it go on.

@@ -1,13 +1,13 @@
 //! The WebSocket of a client: all channels of a kernel in one connection.
 
 use super::frames::{BINARY_PROTOCOL, FrameForm};
-use super::kernels::{Kernels, ServedKernel};
+use super::kernels::ServedKernel;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use axum::Extension;
-use axum::extract::Path;
+use crate::state::AppState;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{self, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use bytes::Bytes;
 use cellblock_jupyter::Outgoing;
@@ -18,12 +18,12 @@ const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// Connects a client to a kernel. A kernel of another user is refused before the connection becomes a WebSocket.
 pub(super) async fn connect(
-    Extension(kernels): Extension<Arc<Kernels>>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let kernel = kernels.get(caller.id(), &id)?;
+    let kernel = state.kernels().get(caller.id(), &id)?;
     let upgrade = upgrade.map_err(ApiError::no_websocket)?;
     let upgrade = upgrade
         .protocols([BINARY_PROTOCOL])

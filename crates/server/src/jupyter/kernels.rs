@@ -27,7 +27,7 @@ const SLOW_CLIENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// All kernels.
 #[derive(Default)]
-pub(super) struct Kernels {
+pub(crate) struct Kernels {
     by_id: Mutex<BTreeMap<String, Arc<ServedKernel>>>,
 }
 
@@ -106,6 +106,13 @@ impl Kernels {
             .filter(|kernel| kernel.caller.id() == user)
             .cloned()
             .collect()
+    }
+
+    /// Ends all kernels of a user.
+    pub(crate) async fn remove_of_user(&self, state: &AppState, user: &str) {
+        for kernel in self.of_user(user) {
+            self.remove(state, &kernel.id).await;
+        }
     }
 
     /// Ends a kernel, its session and the connections of its clients.

@@ -13,10 +13,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
-use kernels::{KERNEL_NAME, Kernels};
+use axum::{Json, Router};
+use kernels::KERNEL_NAME;
+
+pub(crate) use kernels::Kernels;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// The routes of the dialect.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
@@ -33,10 +34,7 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
         .route("/api/kernels/{id}/restart", post(restart))
         .route("/api/kernels/{id}/channels", get(channels::connect))
         .layer(check(Scope::Run));
-    reading
-        .merge(running)
-        .layer(from_fn(take_credentials))
-        .layer(Extension(Arc::new(Kernels::default())))
+    reading.merge(running).layer(from_fn(take_credentials))
 }
 
 /// Takes the token of the query for that of the header: clients of this dialect send either.
@@ -88,8 +86,9 @@ async fn kernelspec(Path(name): Path<String>) -> Result<Json<Value>, ApiError> {
     }
 }
 
-async fn list(Extension(kernels): Extension<Arc<Kernels>>, caller: Caller) -> Json<Value> {
-    let models: Vec<Value> = kernels
+async fn list(State(state): State<AppState>, caller: Caller) -> Json<Value> {
+    let models: Vec<Value> = state
+        .kernels()
         .of_user(caller.id())
         .iter()
         .map(|kernel| kernel.model())
@@ -97,52 +96,46 @@ async fn list(Extension(kernels): Extension<Arc<Kernels>>, caller: Caller) -> Js
     Json(json!(models))
 }
 
-async fn start(
-    State(state): State<AppState>,
-    Extension(kernels): Extension<Arc<Kernels>>,
-    caller: Caller,
-) -> Result<Response, ApiError> {
-    let kernel = kernels.start(&state, caller).await?;
+async fn start(State(state): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
+    let kernel = state.kernels().start(&state, caller).await?;
     let location = format!("/api/kernels/{}", kernel.id);
     let headers = [(LOCATION, location)];
     Ok((StatusCode::CREATED, headers, Json(kernel.model())).into_response())
 }
 
 async fn show(
-    Extension(kernels): Extension<Arc<Kernels>>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    Ok(Json(kernels.get(caller.id(), &id)?.model()))
+    Ok(Json(state.kernels().get(caller.id(), &id)?.model()))
 }
 
 async fn remove(
     State(state): State<AppState>,
-    Extension(kernels): Extension<Arc<Kernels>>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    kernels.get(caller.id(), &id)?;
-    kernels.remove(&state, &id).await;
+    state.kernels().get(caller.id(), &id)?;
+    state.kernels().remove(&state, &id).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn interrupt(
-    Extension(kernels): Extension<Arc<Kernels>>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    kernels.get(caller.id(), &id)?.interrupt();
+    state.kernels().get(caller.id(), &id)?.interrupt();
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restart(
     State(state): State<AppState>,
-    Extension(kernels): Extension<Arc<Kernels>>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let kernel = kernels.get(caller.id(), &id)?;
+    let kernel = state.kernels().get(caller.id(), &id)?;
     kernel.restart(&state).await;
     Ok(Json(kernel.model()))
 }

@@ -93,7 +93,7 @@ struct AuditQuery {
 async fn list(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
     let users = state.store().users().await?;
     let rows = users.iter().map(|user| {
-        let sessions = state.live().of_user(&user.id).len();
+        let sessions = state.taken_by(&user.id).sessions;
         json!({"user": user, "quotas": state.quotas_of(user), "live_sessions": sessions})
     });
     Ok(Json(json!({"users": rows.collect::<Vec<_>>()})))
@@ -151,6 +151,7 @@ async fn change(
     }
     state.store().update_user(&user).await?;
     if user.disabled {
+        state.end_mcp_of(&user.id).await;
         for live in state.live().of_user(&user.id) {
             state.live().remove(&live.id);
             live.suspend().await;
@@ -192,10 +193,13 @@ async fn remove(
             "administrators cannot remove themselves",
         ));
     }
+    state.end_mcp_of(&user.id).await;
+    state.kernels().remove_of_user(&state, &user.id).await;
     for live in state.live().of_user(&user.id) {
         state.live().remove(&live.id);
         live.close().await;
     }
+    state.discard_snapshots_of(&user.id).await;
     state.store().remove_user(&user.id).await?;
     state
         .audit(caller.id(), "user.remove", Some(&user.id), Some(user.name))

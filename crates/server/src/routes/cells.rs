@@ -95,9 +95,7 @@ async fn start(
     JsonBody(cell): JsonBody<Cell>,
 ) -> Result<Response, ApiError> {
     let live = state.session(&caller, &id).await?;
-    let quotas = state.quotas_of(&caller.user);
-    state.rates().take(caller.id(), quotas.cells_per_minute)?;
-    quotas.check_time(&state.store().usage_today(caller.id()).await?)?;
+    state.check_cell_quota(&caller).await?;
     let after = live.ring.newest();
     let by = QueuedBy {
         user: caller.user.name.clone(),

@@ -207,12 +207,11 @@ async fn logout(State(state): State<AppState>, headers: HeaderMap) -> Result<Res
 
 async fn me(State(state): State<AppState>, caller: Caller) -> Result<Json<Value>, ApiError> {
     let used = state.store().usage_today(caller.id()).await?;
-    let live = state.live().of_user(caller.id());
-    let memory: u64 = live.iter().map(|live| live.memory).sum();
+    let taken = state.taken_by(caller.id());
     Ok(Json(json!({
         "user": caller.user.as_ref(),
         "quotas": state.quotas_of(&caller.user),
-        "used": {"sessions": live.len(), "memory": memory, "today": used},
+        "used": {"sessions": taken.sessions, "memory": taken.memory, "today": used},
     })))
 }
 

@@ -9,7 +9,6 @@ use axum::extract::{Path, State};
 use axum::http::Method;
 use cellblock_session::{Probe, Verdict};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 pub(super) fn routes() -> Vec<Route> {
     let admin = Access::Needs(Scope::Admin);
@@ -70,19 +69,15 @@ async fn machine(State(state): State<AppState>) -> Result<Json<Value>, ApiError>
 }
 
 async fn live(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
-    let mut by_user: BTreeMap<String, (usize, u64, usize)> = BTreeMap::new();
-    for live in state.live().all() {
-        let entry = by_user.entry(live.user.clone()).or_default();
-        entry.0 += 1;
-        entry.1 += live.memory;
-        entry.2 += live.queued();
-    }
     let mut users = Vec::new();
-    for (user, (sessions, memory, cells)) in by_user {
+    for user in state.users_with_sessions() {
+        let taken = state.taken_by(&user);
+        let live = state.live().of_user(&user);
+        let cells: usize = live.iter().map(|live| live.queued()).sum();
         let name = state.store().user(&user).await?.map(|user| user.name);
         users.push(json!({
-            "user": user, "name": name, "sessions": sessions, "memory": memory, "cells": cells,
-            "runs": state.runs().running_of(&user),
+            "user": user, "name": name, "sessions": taken.sessions, "memory": taken.memory,
+            "cells": cells, "runs": state.runs().running_of(&user),
         }));
     }
     Ok(Json(json!({"users": users})))
@@ -93,6 +88,7 @@ async fn end(
     caller: Caller,
     Path(user): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
+    state.end_mcp_of(&user).await;
     let sessions = state.live().of_user(&user);
     for live in &sessions {
         state.live().remove(&live.id);

@@ -46,6 +46,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/output.js",
     "js/panels.js",
     "js/plan.js",
+    "js/reference_page.js",
     "js/run_actions.js",
     "js/run_page.js",
     "js/run_view.js",

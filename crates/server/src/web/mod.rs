@@ -47,6 +47,7 @@ const PAGES: &[&str] = &[
     "/compare/{left}/{right}",
     "/evaluations",
     "/evaluations/{id}",
+    "/reference",
     "/admin",
     "/admin/{section}",
 ];

@@ -8,18 +8,18 @@ use cellblock_tools::{ApprovalMode, ApprovalPolicy};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-fn scripted(replies: &[&str]) -> AgentSetup {
+pub fn scripted(replies: &[&str]) -> AgentSetup {
     AgentSetup::new(Arc::new(ScriptedModel::new(
         replies.iter().map(|text| Reply::text(*text)),
     )))
     .builder(cellblock_agent::Agent::builder().format(cellblock_agent::Format::Markdown))
 }
 
-fn with(setup: AgentSetup) -> impl FnOnce(&mut ServerOptions) {
+pub fn with(setup: AgentSetup) -> impl FnOnce(&mut ServerOptions) {
     |options| options.agent = Some(setup)
 }
 
-async fn ask(caller: &Caller<'_>, chat: &str, text: &str) -> String {
+pub async fn ask(caller: &Caller<'_>, chat: &str, text: &str) -> String {
     let answer = caller
         .post(&format!("/v1/chats/{chat}/messages"), json!({"text": text}))
         .await;
@@ -27,7 +27,7 @@ async fn ask(caller: &Caller<'_>, chat: &str, text: &str) -> String {
     answer.json()["id"].as_str().expect("an id").to_owned()
 }
 
-async fn new_chat(caller: &Caller<'_>) -> String {
+pub async fn new_chat(caller: &Caller<'_>) -> String {
     let answer = caller.post("/v1/chats", json!({})).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
     answer.json()["id"].as_str().expect("an id").to_owned()
@@ -358,4 +358,24 @@ async fn wrong_questions_are_refused() {
         .post("/v1/chat/completions", json!({"messages": []}))
         .await;
     assert_eq!(none.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_ten_megabytes_is_refused_in_words_and_the_server_goes_on() {
+    let server = TestServer::with(with(scripted(&[CODE, "It is 42."]))).await;
+    let admin = server.admin().await;
+    let text = "why ".repeat(10 << 18);
+    let message = json!({"messages": [{"role": "user", "content": text}]});
+    for (path, body) in [
+        ("/v1/runs", json!({"text": text})),
+        ("/v1/chat/completions", message),
+    ] {
+        let refused = admin.post(path, body).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+        let problem = refused.json()["message"].to_string();
+        assert!(problem.contains("a question of at most"), "{problem}");
+    }
+    let run = admin.post("/v1/runs", json!({"text": "6 times 7?"})).await;
+    let run = run.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(ended(&admin, &run).await["answer"], "It is 42.");
 }

@@ -37,7 +37,7 @@ async function tokens(place) {
       secretView(place, t("admin.token_once"), made.token);
     });
   };
-  replace(place, h("div", { class: "row spread section-head" }, h("p", { class: "muted" }, t("admin.tokens_lead")), button({ icon: "plus", label: t("admin.new_token"), kind: "primary", onclick: () => void add() })),
+  replace(place, h("div", { class: "row spread section-head" }, h("p", { class: "muted" }, t("admin.tokens_lead"), " ", h("a", { href: "/reference" }, t("reference.title"))), button({ icon: "plus", label: t("admin.new_token"), kind: "primary", onclick: () => void add() })),
     table([t("admin.name"), t("admin.scopes"), t("admin.created"), t("admin.expires"), t("admin.last_used"), ""], list.map((/** @type {any} */ token) => [
       token.name, [token.scopes].flat().join(", "), moment(token.created_at), token.expires_at ? new Date(token.expires_at * 1000).toLocaleDateString() : t("admin.never"), token.used_at ? moment(token.used_at) : "–",
       button({ icon: "trash", label: t("admin.delete_token", { name: token.name }), isIconOnly: true, kind: "quiet", onclick: () => void drop(t("admin.delete_token", { name: token.name }), "", path("v1", "tokens", token.id), () => tokens(place)) })])));

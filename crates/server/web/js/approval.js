@@ -12,13 +12,16 @@ import { t } from "./texts.js";
  * @param {(decision: Decision) => Promise<void>} decide
  */
 export function approvalCard(request, decide) {
+  // A host is allowed or not: there is nothing to edit, and a host that was allowed is not asked about again in the run.
+  const isHost = request.tool === "reach_host";
+  const title = isHost ? t("approval.host", { host: `${request.arguments?.host}:${request.arguments?.port}` }) : t("approval.title", { tool: request.tool });
   const original = JSON.stringify(request.arguments ?? {}, null, 2);
   const entries = Object.entries(request.arguments ?? {});
   const problem = h("div", { class: "small bad-text", role: "alert", hidden: true });
   const reason = h("input", { class: "input", placeholder: t("approval.reason"), "aria-label": t("approval.reason") });
   /** @type {Array<() => [string, any]>} */
   const readers = [];
-  const fields = entries.map(([name, value]) => {
+  const fields = isHost ? [] : entries.map(([name, value]) => {
     const isText = typeof value === "string";
     const text = isText ? value : JSON.stringify(value);
     const input = h("textarea", { class: "input mono", rows: Math.min(10, text.split("\n").length), value: text, oninput: () => changed() });
@@ -27,11 +30,11 @@ export function approvalCard(request, decide) {
   });
   const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void accepted() });
   const buttons = h("div", { class: "row wrap" }, accept,
-    button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
+    isHost ? null : button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
     button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", ...(reason.value ? { text: reason.value } : {}) }) }));
-  const card = h("section", { class: "approval card", "aria-label": t("approval.title", { tool: request.tool }) },
-    h("div", { class: "row" }, icon("shield"), h("strong", null, t("approval.title", { tool: request.tool }))),
-    h("p", { class: "small muted" }, request.purpose || t("approval.lead")), fields, problem, reason, buttons);
+  const card = h("section", { class: "approval card", "aria-label": title },
+    h("div", { class: "row" }, icon("shield"), h("strong", null, title)),
+    h("p", { class: "small muted" }, request.purpose || t(isHost ? "approval.host_lead" : "approval.lead")), fields, problem, reason, buttons);
 
   /** @returns {any} */
   const read = () => Object.fromEntries(readers.map((reader) => reader()));
@@ -50,7 +53,7 @@ export function approvalCard(request, decide) {
   }
 
   async function accepted() {
-    const edited = read();
+    const edited = isHost ? request.arguments : read();
     await finish(JSON.stringify(edited, null, 2) === original ? { decision: "accept" } : { decision: "edit", arguments: edited });
   }
 

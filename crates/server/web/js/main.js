@@ -21,6 +21,7 @@ const PAGES = [
   [/^\/runs$/, () => import("./runs_page.js")],
   [/^\/runs\/([^/]+)$/, () => import("./run_page.js")],
   [/^\/evaluations(?:\/([^/]+))?$/, () => import("./evaluations_page.js")],
+  [/^\/reference$/, () => import("./reference_page.js")],
   [/^\/admin(?:\/([^/]+))?$/, () => import("./admin_page.js")],
 ];
 

@@ -9,7 +9,7 @@ export class PlanView {
     /** @type {Map<number, string>} the plan by version */
     this.versions = new Map();
     this.body = h("div", { class: "prose small" });
-    this.choice = h("select", { class: "plan-version", "aria-label": t("chat.plan_versions"), hidden: true, onchange: () => this.show(Number(this.choice.value)) });
+    this.choice = h("select", { class: "input plan-version", "aria-label": t("chat.plan_versions"), hidden: true, onchange: () => this.show(Number(this.choice.value)) });
     this.element = h("details", { class: "plan card", open: true, hidden: true }, h("summary", { class: "row" }, icon("list"), h("strong", null, t("chat.plan"))), this.choice, this.body);
   }
 
@@ -25,6 +25,9 @@ export class PlanView {
 
   /** @param {number} version */
   show(version) {
-    void show(this.body, { kind: "markdown", text: this.versions.get(version) ?? "" }, { keepOld: true });
+    void show(this.body, { kind: "markdown", text: forPeople(this.versions.get(version) ?? "") }, { keepOld: true });
   }
 }
+
+/** The plan without the ids by which the model names its tasks. @param {string} markdown */
+const forPeople = (markdown) => markdown.replace(/ \(ID: TASK-[0-9a-f-]+\)/g, "");

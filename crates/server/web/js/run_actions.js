@@ -4,12 +4,12 @@ import { h, icon, button, replace } from "./dom.js";
 import { t } from "./texts.js";
 import { post, path } from "./api.js";
 
-/** @param {any} run a run that is over */
-export function runActions(run) {
+/** @param {any} run a run that is over @param {"chat" | "run"} place the page that shows it */
+export function runActions(run, place = "chat") {
   const address = path("v1", "runs", run.id);
   const { control, report } = verifyControl(address, "quiet");
   return h("div", { class: "run-actions" },
-    h("div", { class: "row wrap" }, run.session ? control : null, ...exportLinks(address, [["md", "Markdown"], ["ipynb", "Notebook"], ["py", "Python"], ["html", "HTML"]], "quiet"), h("a", { class: "button quiet", href: `/runs/${run.id}` }, icon("pulse"), t("runs.timeline"))), report);
+    h("div", { class: "row wrap" }, run.session ? control : null, ...exportLinks(address, [["md", "Markdown"], ["ipynb", "Notebook"], ["py", "Python"], ["html", "HTML"]], "quiet"), place === "chat" ? h("a", { class: "button quiet", href: `/runs/${run.id}` }, icon("pulse"), t("runs.timeline")) : null), report);
 }
 
 /**

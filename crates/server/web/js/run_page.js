@@ -26,7 +26,7 @@ export async function page(app, id) {
   replace(app.main, h("div", { class: "page-head" }, h("div", { class: "grow" }, h("h1", null, run.question), h("div", { class: "row small muted" }, statusBadge(run.status), run.model)),
     h("div", { class: "row" }, run.status === "cut_off" ? button({ icon: "play", label: t("runs.resume"), kind: "primary", onclick: () => void resume() }) : null, run.chat ? h("a", { class: "button", href: `/chats/${run.chat}` }, icon("chat"), h("span", null, t("runs.to_chat"))) : null)),
     spans.length > 0 ? h("div", null, h("h2", { class: "section" }, t("runs.timeline")), timeline(spans)) : null,
-    h("div", null, h("h2", { class: "section" }, t("runs.story")), view.element, runActions(run)),
+    h("div", null, h("h2", { class: "section" }, t("runs.story")), view.element, runActions(run, "run")),
     h("div", null, h("h2", { class: "section" }, t("runs.events")), rawEvents(events)));
   return {};
 }

@@ -23,7 +23,7 @@ const STEPS: usize = 200;
 const AT_ONCE: usize = 50;
 
 /// How long a command may take before something is wrong.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Milliseconds for each of 200 steps, with a model that answers at once, code that does nothing, and a record that is kept.
 pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
@@ -152,7 +152,7 @@ fn ask(endpoint: &Endpoint, place: &Path) -> anyhow::Result<Child> {
     Ok(command.stdin(Stdio::null()).spawn()?)
 }
 
-fn own(command: &str, place: &Path) -> anyhow::Result<Command> {
+pub(super) fn own(command: &str, place: &Path) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("where is this program?")?;
     let mut program = Command::new(own);
     program
@@ -166,7 +166,7 @@ fn own(command: &str, place: &Path) -> anyhow::Result<Command> {
 }
 
 /// The most memory that a process has had so far, in kilobytes.
-fn peak(child: &Child) -> Option<u64> {
+pub(super) fn peak(child: &Child) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{}/status", child.id()?)).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -5,6 +5,7 @@ mod baseline;
 mod network;
 mod package;
 mod rows;
+mod server;
 mod sessions;
 mod tools;
 
@@ -237,6 +238,12 @@ impl Bench {
             Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
             Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
             Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
+            Row::ServerCell => {
+                server::added_by_http(self.session(Strategy::Process).await?, self.repetitions)
+                    .await?
+            }
+            Row::ServerMemory => server::memory(self.repetitions / 20).await?,
+            Row::ServerFirstByte => server::first_bytes(self.repetitions / 5).await?,
             Row::PackageImport
             | Row::PackageSession
             | Row::PackageCell

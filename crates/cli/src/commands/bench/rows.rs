@@ -34,6 +34,9 @@ pub(crate) enum Row {
     AgentMemory,
     RunsAtOnce,
     FirstRequest,
+    ServerCell,
+    ServerMemory,
+    ServerFirstByte,
     PackageImport,
     PackageSession,
     PackageCell,
@@ -51,7 +54,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 36] = [
+    pub(crate) const ALL: [Row; 39] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -81,6 +84,9 @@ impl Row {
         Row::AgentMemory,
         Row::RunsAtOnce,
         Row::FirstRequest,
+        Row::ServerCell,
+        Row::ServerMemory,
+        Row::ServerFirstByte,
         Row::PackageImport,
         Row::PackageSession,
         Row::PackageCell,
@@ -137,6 +143,9 @@ impl Row {
             Row::AgentMemory => "memory of `cellblock ask` above an idle `cellblock`",
             Row::RunsAtOnce => "50 runs of the agent at once, until all have answered",
             Row::FirstRequest => "start of `cellblock ask` to its first request",
+            Row::ServerCell => "what HTTP adds to a cell `x = 1`",
+            Row::ServerMemory => "memory of an idle `cellblock serve` above `cellblock pipe`",
+            Row::ServerFirstByte => "first byte of a model's reply through `cellblock serve`",
             Row::PackageImport => "Python package: `from cellblock import Session`",
             Row::PackageSession => "Python package: `Session()` with a warm host",
             Row::PackageCell => "Python package: cell `1 + 1`, back to back",
@@ -153,7 +162,7 @@ impl Row {
             Row::SessionOnDemand | Row::CachedEnvironment | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
-            Row::Mcp | Row::Proxy => 1.0,
+            Row::Mcp | Row::Proxy | Row::ServerCell => 1.0,
             Row::ProxyThroughput => 500.0,
             Row::OverlappingCalls => 100.0,
             Row::Checking => 0.02,
@@ -168,6 +177,8 @@ impl Row {
             Row::AgentMemory => 30.0,
             Row::RunsAtOnce => 5_000.0,
             Row::FirstRequest => 80.0,
+            Row::ServerMemory => 40.0,
+            Row::ServerFirstByte => 20.0,
             Row::PackageImport => 60.0,
             Row::PackageSession => 3.0,
             Row::PackageCell => 0.2,
@@ -179,7 +190,7 @@ impl Row {
 
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Row::IdleSession | Row::AgentMemory => Unit::Megabytes,
+            Row::IdleSession | Row::AgentMemory | Row::ServerMemory => Unit::Megabytes,
             Row::Flood | Row::ProxyThroughput | Row::PackageFileIn | Row::PackageFileOut => {
                 Unit::MegabytesPerSecond
             }

@@ -57,6 +57,12 @@ impl DisconnectedClients {
         })
     }
 
+    /// Ends a session of the protocol, and with it the Python session of its client.
+    pub(super) async fn end(&self, session: &str) {
+        // The client may have ended it meanwhile.
+        let _ = self.sessions.close_session(&session.into()).await;
+    }
+
     /// Ends every session of the protocol, and with it the Python session of its client.
     pub(super) async fn end_all(&self) {
         let here: Vec<_> = self

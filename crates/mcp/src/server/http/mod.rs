@@ -5,6 +5,7 @@ mod disconnects;
 
 use super::Server;
 use super::client_handler::ClientHandler;
+use super::quota::{ClientUser, as_user};
 use bytes::Bytes;
 use connections::{ConnectionSlot, Connections};
 use disconnects::DisconnectedClients;
@@ -144,6 +145,24 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
+    /// Answers a request of a user. A client that begins with it belongs to that user.
+    pub async fn reply_to<B>(
+        &self,
+        user: ClientUser,
+        request: Request<B>,
+    ) -> Response<BoxBody<Bytes, Infallible>>
+    where
+        B: Body + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        as_user(user, self.reply(request)).await
+    }
+
+    /// Ends a session of the protocol, and with it the Python sessions of its client.
+    pub async fn end_session(&self, session: &str) {
+        self.disconnected.end(session).await;
+    }
+
     /// Answers a request.
     pub async fn reply<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
     where

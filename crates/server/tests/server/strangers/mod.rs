@@ -1,7 +1,7 @@
 //! A user with one of everything, and callers who try every route with each of these ids: another user, the administrator, and a caller
 //! without a login. For all of them, what is another user's answers like what never existed, and nothing changes.
 
-mod belongings;
+pub mod belongings;
 mod routes;
 mod sockets;
 

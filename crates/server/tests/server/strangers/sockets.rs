@@ -126,33 +126,81 @@ async fn a_kernel_of_a_locked_user_opens_no_session() {
     assert!(!live.to_string().contains(&user), "{live}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_to_a_widget_is_known_to_its_own_kernel_alone() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let bob = server.user(&admin, "bob").await;
+    let listening = server.listen().await;
+    let mut own = kernel_of(&admin, &listening).await;
+    let open = json!({"comm_id": "widget-1", "target_name": "chart", "data": {}});
+    send(&mut own, "comm_open", open).await;
+    let expected = json!({"widget-1": {"target_name": "chart"}});
+    assert_eq!(comms(&mut own).await, expected);
+    let mut other = kernel_of(&bob, &listening).await;
+    assert_eq!(comms(&mut other).await, json!({}));
+    for id in ["widget-1", "never"] {
+        let message = json!({"comm_id": id, "data": {"x": 1}});
+        send(&mut other, "comm_msg", message.clone()).await;
+        send(&mut other, "comm_close", message).await;
+        assert_eq!(comms(&mut other).await, json!({}), "{id}");
+    }
+    assert_eq!(comms(&mut own).await, expected);
+}
+
+/// Starts a kernel and connects to it.
+async fn kernel_of(
+    caller: &Caller<'_>,
+    listening: &crate::common::Listening,
+) -> crate::common::Socket {
+    let kernel = caller.post("/api/kernels", json!({})).await.json();
+    let id = kernel["id"].as_str().expect("an id");
+    let path = format!("/api/kernels/{id}/channels");
+    let socket = listening.try_connect(&path, &caller.headers).await;
+    socket.expect("a socket")
+}
+
+/// The channels to widgets that a kernel tells.
+async fn comms(socket: &mut crate::common::Socket) -> serde_json::Value {
+    send(socket, "comm_info_request", json!({})).await;
+    reply(socket, "comm_info_reply").await["content"]["comms"].clone()
+}
+
 /// Runs a cell by the messages of a kernel, and returns the reply.
 async fn execute(socket: &mut crate::common::Socket, code: &str) -> serde_json::Value {
-    use futures_util::{SinkExt as _, StreamExt as _};
+    let content = json!({
+        "code": code, "silent": false, "store_history": true, "user_expressions": {},
+        "allow_stdin": false, "stop_on_error": true,
+    });
+    send(socket, "execute_request", content).await;
+    reply(socket, "execute_reply").await
+}
+
+/// Sends a message to a kernel. A connection that the server has closed meanwhile takes it as well, and no reply comes.
+async fn send(socket: &mut crate::common::Socket, kind: &str, content: serde_json::Value) {
+    use futures_util::SinkExt as _;
     use tokio_tungstenite::tungstenite::Message;
     let request = json!({
         "channel": "shell",
         "header": {
-            "msg_id": "m1", "msg_type": "execute_request", "session": "c", "username": "",
+            "msg_id": "m1", "msg_type": kind, "session": "c", "username": "",
             "date": "2026-01-01T00:00:00Z", "version": "5.3",
         },
-        "parent_header": {}, "metadata": {}, "buffers": [],
-        "content": {
-            "code": code, "silent": false, "store_history": true, "user_expressions": {},
-            "allow_stdin": false, "stop_on_error": true,
-        },
+        "parent_header": {}, "metadata": {}, "buffers": [], "content": content,
     });
-    let sent = socket.send(Message::text(request.to_string())).await;
-    // A connection that the server has closed meanwhile is refused as well.
-    if sent.is_err() {
-        return json!({"content": {"status": "closed"}});
-    }
+    let _ = socket.send(Message::text(request.to_string())).await;
+}
+
+/// The next reply of this kind.
+async fn reply(socket: &mut crate::common::Socket, kind: &str) -> serde_json::Value {
+    use futures_util::StreamExt as _;
+    use tokio_tungstenite::tungstenite::Message;
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else {
             continue;
         };
         let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        if told["header"]["msg_type"] == "execute_reply" {
+        if told["header"]["msg_type"] == kind {
             return told;
         }
     }
