@@ -1,6 +1,6 @@
 //! L: what a session may use, and how it is told when it wanted more.
 
-use crate::support::{Python, builder, eventually, is_root, open, session, wait};
+use crate::support::{Python, builder, is_root, open, session, wait};
 use cellblock_protocol::{
     Cell, CellResult, Cut, Isolation, Limits, Rung, Status, Stream, Truncated,
 };
@@ -268,18 +268,52 @@ while True: children.append(subprocess.Popen(['sleep', '1000']))",
         }
         let session = open(builder().isolation(Isolation::on(Rung::Landlock)));
         session.good("import subprocess");
-        // When other processes of the user end, there is room for more until init counts again.
-        eventually("the limit is that of the session", || {
-            let started = session.value(
-                "children = []
+        // Init and the standbys count too, and as many are added to the limit for them.
+        let allowed = 64..=64 + 4 + 10;
+        let by_one_process = "children = []
 try:
     while True: children.append(subprocess.Popen(['sleep', '1000']))
 except BlockingIOError: pass
 for c in children: c.kill(); c.wait()
-len(children)",
-            );
-            (1..150).contains(&started.parse().unwrap())
-        });
+len(children)";
+        let started: u64 = session.value(by_one_process).parse().unwrap();
+        assert!(allowed.contains(&started), "{started} processes");
+        // Those that ended make room.
+        let started: u64 = session.value(by_one_process).parse().unwrap();
+        assert!(allowed.contains(&started), "{started} processes after that");
+        let by_all_at_once = "import os, time
+def start_all():
+    reports, report = os.pipe()
+    end, end_now = os.pipe()
+    leaders = []
+    for _ in range(20):
+        # The first ones may have taken all before the last ones are started.
+        try: pid = os.fork()
+        except BlockingIOError: break
+        if pid == 0:
+            os.close(end_now)
+            own = []
+            try:
+                while True:
+                    pid = os.fork()
+                    if pid == 0: time.sleep(1000)
+                    own.append(pid)
+            except BlockingIOError: pass
+            os.write(report, bytes([1 + len(own)]))
+            os.read(end, 1)
+            for pid in own: os.kill(pid, 9); os.waitpid(pid, 0)
+            os._exit(0)
+        leaders.append(pid)
+    count = sum(os.read(reports, 1)[0] for _ in leaders)
+    os.close(end_now)
+    for pid in leaders: os.waitpid(pid, 0)
+    return count
+start_all()";
+        let started: u64 = session.value(by_all_at_once).parse().unwrap();
+        assert!(
+            (1..=64 + 4 + 10).contains(&started),
+            "{started} processes, by twenty at once"
+        );
     }
 
     #[test]

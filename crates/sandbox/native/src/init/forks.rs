@@ -11,6 +11,7 @@ use crate::init::sweep;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
 use crate::walls::limits;
+use crate::walls::seccomp::STARTS;
 use crate::wire::message::{At, Failure, Message, Stage, between_inits, from_init};
 
 impl Session {
@@ -98,6 +99,9 @@ impl Session {
     fn decide(&mut self, notification: &Notification) {
         if UserObjects::is_about(notification.number()) {
             return self.answer_about_object(notification);
+        }
+        if STARTS.contains(&notification.number()) {
+            return self.answer_about_start(notification);
         }
         let listener = self.init.listener;
         let (number, arguments) = (notification.number(), notification.arguments());

@@ -181,6 +181,23 @@ impl Session {
         census.is_over()
     }
 
+    /// A call starts a process or a thread, and the kernel would count others of the user as well.
+    pub(super) fn answer_about_start(&mut self, notification: &Notification) {
+        let (processes, reach) = (self.init.proc_directory, self.init.reach);
+        let is_allowed = self.starts.allow(
+            notification.caller(),
+            self.init.processes,
+            |thread| stopped::may_be_in_call(processes, thread),
+            || limits::tasks_of_session(reach, processes),
+        );
+        let outcome = if is_allowed {
+            Ok(())
+        } else {
+            Err(Errno::AGAIN)
+        };
+        notify::respond(self.init.listener, notification.id(), outcome);
+    }
+
     /// A call asks for something that the kernel counts for each user.
     pub(super) fn answer_about_object(&mut self, notification: &Notification) {
         let mut objects = core::mem::take(&mut self.objects);

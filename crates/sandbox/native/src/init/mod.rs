@@ -27,6 +27,7 @@ use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
 use crate::init::watchdog::Glance;
 use crate::init::watchdog::socket_memory::unix_sockets;
+use crate::init::watchdog::task_starts::TaskStarts;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
@@ -106,6 +107,7 @@ pub fn run(init: Init) -> ! {
         children,
         has_unreaped: false,
         objects: UserObjects::default(),
+        starts: TaskStarts::default(),
         copy_since: None,
         own_sockets: 0,
         spawner: Spawner::NONE,
@@ -263,6 +265,8 @@ struct Session {
     has_unreaped: bool,
     /// What the session was allowed of what the kernel counts for each user.
     objects: UserObjects,
+    /// Where the limit of processes is held by init.
+    starts: TaskStarts,
     /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.
     copy_since: Option<u64>,
     /// Unix sockets that were there before any code of the session ran.

@@ -10,7 +10,8 @@ use crate::walls::limits;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, Starts,
+    UserObjects,
 };
 use crate::wire::config::{Item, Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
@@ -138,6 +139,11 @@ fn rules(request: &Spawn) -> Rules {
         memory,
         objects,
         ipc,
+        starts: if request.follows_other_processes() {
+            Starts::NotifyInit
+        } else {
+            Starts::Free
+        },
         forks,
         changes: if request.keeps != 0 {
             Changes::NotifyInit

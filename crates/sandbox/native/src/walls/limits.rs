@@ -1,6 +1,6 @@
 //! `rlimits`: the limits that need no cgroup.
 
-use crate::init::sweep;
+use crate::init::sweep::{self, Reach};
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
     Errno, Fd, Pid, Result, close, each_line_at, effective_ids, nr, own_pid, syscall,
@@ -27,7 +27,7 @@ const MAX_PENDING_SIGNALS: u64 = 256;
 /// How many more processes and threads the user of a session may have later than when it began, where the kernel counts them with the session's
 /// and init does not follow them.
 const MAX_OTHERS_COMING: u64 = 256;
-/// The same, where init follows them: how many more the user may have until init counts again.
+/// The same, where init follows them and holds the session's own limit: how many more the user may have until init counts again.
 pub const MAX_OTHERS_BETWEEN: u64 = 32;
 
 /// What the interpreter itself may use beyond the memory limit: a cell that ran into the limit leaves it no memory to go on.
@@ -182,6 +182,16 @@ pub fn tasks_of_others(processes: Fd) -> u64 {
     count_tasks(processes, |pid| {
         pid != own_pid() && !sweep::is_descendant(processes, pid)
     })
+}
+
+/// For init: processes and threads of the session, init and standbys with them.
+pub fn tasks_of_session(reach: Reach, processes: Fd) -> u64 {
+    let (user, _) = effective_ids();
+    let mut tasks = 1;
+    sweep::each_process(reach, processes, |pid| {
+        tasks += tasks_of(processes, pid, user).unwrap_or(0);
+    });
+    tasks
 }
 
 /// Processes and threads of this user, of those processes that `counts` is true for.

@@ -9,7 +9,8 @@ use crate::walls::mounts;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ids, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, Starts,
+    UserObjects,
 };
 use crate::walls::users::{Mapping, map_users};
 use crate::wire::message::Message;
@@ -146,6 +147,7 @@ fn filter(signals: Signals) -> sys::Result<()> {
         signals,
         memory: KernelMemory::CountedByInit,
         objects: UserObjects::NotifyInit,
+        starts: Starts::Free,
         forks: Forks::Forbidden,
         ipc: Ipc::Forbidden,
         changes: Changes::Free,

@@ -114,6 +114,9 @@ pub(super) const ASKED_FOR_OTHERS: &[usize] = &[
     nr::SCHED_SETSCHEDULER,
 ];
 
+/// What starts a process or a thread; `clone3` is not there.
+pub const STARTS: &[usize] = &[nr::CLONE, nr::FORK, nr::VFORK];
+
 /// These open files; sent to init when it is for writing.
 pub const OPENS: &[usize] = &[nr::OPENAT, nr::OPEN];
 

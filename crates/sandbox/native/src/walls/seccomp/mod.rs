@@ -8,7 +8,7 @@ mod memory;
 mod program;
 
 use calls::{ASKED, ASKED_FOR_OTHERS, DENIED, FILE_FLAGS, IPC, RESERVES, UNSEEN_AND_NOT_NEEDED};
-pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, is_unseen_by_landlock};
+pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, STARTS, is_unseen_by_landlock};
 pub use memory::{KernelMemory, UserObjects};
 use program::{
     ACCES, ALLOW, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD, NO_CONTROL, NO_FAMILY,
@@ -47,6 +47,15 @@ pub enum Signals {
     /// Init, through the listener that [`install`] returns.
     NotifyInit,
     /// Init is not notified.
+    Free,
+}
+
+/// What bounds the number of processes and threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Starts {
+    /// Init, asked before each start: the kernel would count other processes of the same user as well.
+    NotifyInit,
+    /// The kernel or a cgroup. Init is not notified.
     Free,
 }
 
@@ -109,6 +118,8 @@ pub struct Rules {
     pub objects: UserObjects,
     /// Whose objects of System V and POSIX.
     pub ipc: Ipc,
+    /// What bounds the number of its processes and threads.
+    pub starts: Starts,
     /// Whether it can be forked.
     pub forks: Forks,
     /// Whether init is notified before a file is changed.
@@ -124,6 +135,7 @@ pub struct Rules {
 impl Rules {
     fn notifies_init(&self) -> bool {
         self.signals == Signals::NotifyInit
+            || self.starts == Starts::NotifyInit
             || self.changes == Changes::NotifyInit
             || self.metadata == Metadata::ByInit
     }
@@ -167,13 +179,7 @@ impl Program {
         // C libraries fall back to `clone`, whose flags can be read; those of `clone3` lie in memory and cannot.
         self.when(nr::CLONE3, NOSYS);
         self.when(nr::OPENAT2, NOSYS);
-        self.when_argument(
-            nr::CLONE,
-            0,
-            JUMP_ANY_BIT,
-            clone_flags::ALL_NAMESPACES as u32 & !0x80,
-            PERM,
-        );
+        self.starts(rules.starts);
         if rules.blocks == Blocks::ByWriting {
             self.reservations();
         }
@@ -255,6 +261,23 @@ impl Program {
         self.add(JUMP_EQUAL, clone_flags::THREAD as u32, 0, 1);
         self.answer(ALLOW);
         self.answer(PERM);
+    }
+
+    /// What starts processes and threads makes no namespaces.
+    fn starts(&mut self, starts: Starts) {
+        const NAMESPACES: u32 = clone_flags::ALL_NAMESPACES as u32 & !0x80;
+        let answer = match starts {
+            Starts::NotifyInit => NOTIFY_INIT,
+            Starts::Free => ALLOW,
+        };
+        self.add(JUMP_EQUAL, nr::CLONE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_ANY_BIT, NAMESPACES, 0, 1);
+        self.answer(PERM);
+        self.answer(answer);
+        for &number in STARTS.iter().filter(|number| **number != nr::CLONE) {
+            self.when(number, answer);
+        }
     }
 
     /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that

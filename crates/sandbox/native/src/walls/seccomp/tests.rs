@@ -18,6 +18,7 @@ pub(super) const SEALED: Rules = Rules {
     memory: KernelMemory::CountedByInit,
     objects: UserObjects::NotifyInit,
     ipc: Ipc::OfItsNamespace,
+    starts: Starts::Free,
     forks: Forks::NotifyInit,
     changes: Changes::Free,
     blocks: Blocks::ByWriting,
@@ -30,6 +31,7 @@ pub(super) const BARE: Rules = Rules {
     memory: KernelMemory::CountedByCgroup,
     objects: UserObjects::Free,
     ipc: Ipc::Forbidden,
+    starts: Starts::NotifyInit,
     forks: Forks::Forbidden,
     changes: Changes::Free,
     blocks: Blocks::ByReserving,
@@ -139,6 +141,22 @@ fn what_python_lives_on_is_allowed() {
     for number in plain {
         assert_eq!(decide(SEALED, number, [0; 6]), Allowed, "call {number}");
     }
+}
+
+#[test]
+fn init_hears_of_each_start_where_the_kernel_counts_others_too() {
+    for &number in STARTS {
+        assert_eq!(
+            [SEALED, BARE].map(|rules| decide(rules, number, [17, 0, 0, 0, 0, 0])),
+            [Allowed, Asked],
+            "call {number}"
+        );
+    }
+    let user_namespace = 0x1000_0000 | 17;
+    assert_eq!(
+        decide(BARE, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]),
+        Refused(1)
+    );
 }
 
 #[test]
