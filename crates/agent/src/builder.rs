@@ -265,7 +265,7 @@ impl AgentBuilder {
         Ok(Agent::new(AgentConfig {
             model,
             executor,
-            registry: registry.build()?,
+            registry: registry.locale(settings.locale).build()?,
             format,
             prompt: settings.prompt,
             locale: settings.locale,

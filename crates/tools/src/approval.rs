@@ -1,7 +1,8 @@
 //! The approval of calls: a policy, and a person who is asked where the policy says so.
 
+use crate::call::{FORBIDDEN, NO_PERSON, REJECTED};
 use crate::names::REACH_HOST;
-use crate::{Caller, Effects, Failure, Registry, Uses};
+use crate::{Caller, Effects, Failure, Registry};
 use cellblock_session::network::Authority;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,12 +65,11 @@ impl Approval {
         };
         match self.policy.rule(&request.tool, request.effects) {
             ApprovalRule::Allow => return Ok(Permission::Granted),
-            ApprovalRule::Deny => return Err(refuse("the configuration forbids it".to_owned())),
+            ApprovalRule::Deny => return Err(refuse(FORBIDDEN.to_owned())),
             ApprovalRule::Ask => {}
         }
         let Some(approver) = &self.approver else {
-            let reason = "it needs a person's approval, and no person can be asked here";
-            return Err(refuse(reason.to_owned()));
+            return Err(refuse(NO_PERSON.to_owned()));
         };
         let _turn = self.decisions.turn.lock().await;
         if self.always_allowed().contains(&request.tool) {
@@ -86,10 +86,8 @@ impl Approval {
                 tool: request.tool.clone(),
                 text,
             }),
-            Decision::Reject(None) => Err(refuse("the user rejected it".to_owned())),
-            Decision::Reject(Some(reason)) => {
-                Err(refuse(format!("the user rejected it: {reason}")))
-            }
+            Decision::Reject(None) => Err(refuse(REJECTED.to_owned())),
+            Decision::Reject(Some(reason)) => Err(refuse(format!("{REJECTED}: {reason}"))),
         }
     }
 
@@ -141,9 +139,9 @@ impl Approval {
     /// The same approval, except that tools are refused that change something outside of the session, or state of their own.
     pub(crate) fn without_lasting_effects(&self, registry: &Registry) -> Approval {
         let mut approval = self.clone();
-        let lasting = registry.definitions().filter(|definition| {
-            definition.effects == Effects::Outside || definition.uses == Uses::State
-        });
+        let lasting = registry
+            .definitions()
+            .filter(|definition| definition.has_lasting_effects());
         let deny = lasting.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
         approval.policy.rules.extend(deny);
         let hosts = (REACH_HOST.to_owned(), ApprovalRule::Deny);

@@ -42,7 +42,7 @@ impl OpenExecutor for OpenNoopExecutor {
 
     fn call<'a>(&'a self, call: Call, on_event: Option<OnToolEvent>) -> BoxFuture<'a, CallOutcome> {
         let definition = self.0.registry().get(&call.name);
-        if definition.is_none_or(|definition| definition.uses == Uses::Nothing) {
+        if definition.is_none_or(|definition| definition.uses != Uses::Interpreter) {
             return Box::pin(self.0.call_typed(call, on_event));
         }
         let answer = Answer {

@@ -3,13 +3,15 @@
 use super::actions::{ActionContext, code_of_call, run_code};
 use super::model_call::ask_model;
 use super::unfinished::CompletedActions;
-use super::{ActionResult, Observer};
+use super::{ActionResult, Observer, RunEvent};
 use crate::agent::AgentConfig;
 use crate::executor::{ForkKind, OpenExecutor};
 use crate::format::{Action, FormatContext, Turn};
 use cellblock_model::{ModelError, Reply, Request, Usage};
+use cellblock_tools::{Registry, ToolDefinition};
 use futures_util::future::join_all;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Scores the last cell of a reply that was tried in a fork: more is better. It decides between replies whose code succeeded.
 pub type Scorer = Arc<dyn Fn(&ActionResult) -> f64 + Send + Sync>;
@@ -27,7 +29,8 @@ enum TrialRank {
     Unreadable,
     /// The code failed.
     Failed,
-    /// The reply has no code: tool calls, or an answer.
+    /// The reply has no code: tool calls, or an answer. Or its code called a tool that a trial must not call, so that its failure says
+    /// nothing.
     NotTried,
     /// The code succeeded, with this score.
     Succeeded(f64),
@@ -149,13 +152,14 @@ async fn try_in_fork(
     turn: &Turn,
 ) -> Option<ActionResult> {
     let cells: Vec<String> = turn.actions.iter().filter_map(code_of).collect();
-    let silent: Observer = Arc::new(|_| {});
+    let was_refused = Arc::new(AtomicBool::new(false));
+    let observer = note_refused(Arc::clone(&was_refused), context.registry.clone());
     let completed = CompletedActions::default();
     let context = ActionContext {
         executor: fork,
         step: 0,
         format_context: context,
-        observer: &silent,
+        observer: &observer,
         completed: &completed,
     };
     let mut last = None;
@@ -168,7 +172,22 @@ async fn try_in_fork(
         }
     }
     fork.close().await;
-    last
+    last.filter(|result| result.ok || !was_refused.load(Ordering::Relaxed))
+}
+
+/// An observer of a trial that notes the call of a tool with lasting effects. Such calls are refused.
+fn note_refused(was_refused: Arc<AtomicBool>, registry: Registry) -> Observer {
+    Arc::new(move |event| {
+        if let RunEvent::ToolAnswered {
+            name, ok: false, ..
+        } = event
+            && registry
+                .get(name)
+                .is_some_and(ToolDefinition::has_lasting_effects)
+        {
+            was_refused.store(true, Ordering::Relaxed);
+        }
+    })
 }
 
 fn code_of(action: &Action) -> Option<String> {

@@ -3,9 +3,10 @@
 use crate::support::{runs, scripted, wait};
 use cellblock_agent::{Format, RunStatus};
 use cellblock_model::Reply;
-use cellblock_tools::{Context, Tool, ToolError};
+use cellblock_tools::{Context, Tool, ToolError, Uses};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 #[test]
@@ -116,4 +117,76 @@ fn candidates_are_tried_side_by_side() {
     let result = outcome.steps[0].actions[0].result.as_ref().unwrap();
     assert_eq!(result.stdout, "met\n");
     assert_eq!(outcome.steps[0].actions.len(), 1);
+}
+
+/// Counts its calls.
+#[derive(Clone, Default)]
+struct TickTool(Arc<AtomicUsize>);
+
+/// Counts its calls.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Tick {}
+
+impl Tool for TickTool {
+    type Parameters = Tick;
+    type Output = u32;
+
+    fn uses(&self) -> Uses {
+        Uses::State
+    }
+
+    async fn call(&self, _: Tick, _: &Context) -> Result<u32, ToolError> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(u32::try_from(before)? + 1)
+    }
+}
+
+#[test]
+fn a_tool_with_state_is_called_once_and_code_that_calls_it_is_no_failure() {
+    let replies = [
+        runs(Format::Markdown, "1 / 0"),
+        runs(Format::Markdown, "print(tick())"),
+        Reply::text("done"),
+        Reply::text("done"),
+    ];
+    let tool = TickTool::default();
+    let agent = scripted(replies)
+        .format(Format::Markdown)
+        .tool(tool.clone())
+        .best_of(2)
+        .build()
+        .unwrap();
+    let outcome = wait(agent.run("?")).unwrap();
+    let result = outcome.steps[0].actions[0].result.as_ref().unwrap();
+    assert_eq!(
+        (result.stdout.as_str(), tool.0.load(Ordering::Relaxed)),
+        ("1\n", 1)
+    );
+}
+
+#[test]
+fn candidates_that_take_long_take_as_long_as_one() {
+    let slow = |text: &str| {
+        let code = format!("import time\ntime.sleep(3)\nprint({text})");
+        runs(Format::Markdown, &code)
+    };
+    let replies = [
+        slow("1"),
+        slow("2"),
+        slow("3"),
+        Reply::text("1"),
+        Reply::text("1"),
+        Reply::text("1"),
+    ];
+    let agent = scripted(replies)
+        .format(Format::Markdown)
+        .best_of(3)
+        .build()
+        .unwrap();
+    let begun = Instant::now();
+    let outcome = wait(agent.run("?")).unwrap();
+    assert_eq!(outcome.answer_text(), "1");
+    // Three seconds for the trials, and three for the chosen one. One after the other it would be twelve.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(11), "{took:?}");
 }

@@ -20,3 +20,4 @@ mod many;
 mod packages;
 mod results;
 mod support;
+mod tool_values;

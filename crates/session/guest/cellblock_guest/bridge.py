@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The tool that ends a run with a value; it takes any object.
 _FINAL_ANSWER = "final_answer"
+# The content of a handle that stands for a large value: JSON data with tags, compressed.
+_PACKED_VALUE = "application/vnd.cellblock.value+zlib"
 
 
 class ToolError(Exception):
@@ -45,6 +47,14 @@ class ToolResponse:
 
     def text(self, encoding: str = "utf-8", errors: str = "replace") -> str:
         return self._data.decode(encoding, errors)
+
+    def value(self) -> Any:
+        """The value that a tool written in Python returned and that was too large to come as itself; else the bytes."""
+        if self.mime != _PACKED_VALUE:
+            return self._data
+        import zlib
+
+        return tagged.decode(wire.decode(zlib.decompress(self._data)))
 
     def __str__(self) -> str:
         return f"<<TOOL_RESPONSE:{self.id}>>"

@@ -7,10 +7,11 @@ nothing is unpickled, and no class is looked up by name.
 from __future__ import annotations
 
 from . import BUILTINS as __builtins__
-from . import wire
+from . import tagged_tables, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 TAG = "__python__"
@@ -19,8 +20,8 @@ _MAX_PLAIN_INTEGER = 2**53
 _MAX_DEPTH = 100
 
 
-def encode(value: Any, what: str, depth: int = 0) -> Any:
-    """A value as JSON data with tags. Raises `TypeError` for what has no form."""
+def encode(value: Any, what: str, depth: int = 0, other: Callable[[Any, str], Any] = wire.plain) -> Any:
+    """A value as JSON data with tags. `other` makes data of what has no tag, or raises `TypeError`."""
     kind = type(value)
     if value is None or kind is bool or kind is str:
         return value
@@ -30,21 +31,25 @@ def encode(value: Any, what: str, depth: int = 0) -> Any:
         return value if wire.is_finite(value) else {TAG: "float", "value": repr(value)}
     if depth > _MAX_DEPTH:
         raise TypeError(f"{what}: nested deeper than {_MAX_DEPTH} levels, or contains itself")
+
+    def inner(item: Any) -> Any:
+        return encode(item, what, depth + 1, other)
+
     if kind is list:
-        return [encode(item, what, depth + 1) for item in value]
+        return [inner(item) for item in value]
     if kind in (tuple, set, frozenset):
         items = sorted(value, key=repr) if kind is not tuple else value
-        return {TAG: kind.__name__, "value": [encode(item, what, depth + 1) for item in items]}
+        return {TAG: kind.__name__, "value": [inner(item) for item in items]}
     if kind in (bytes, bytearray):
         return {TAG: kind.__name__, "value": wire.as_base64(value)}
     if kind is complex:
         return {TAG: "complex", "value": repr(value)}
     if kind is dict:
         if TAG not in value and all(type(key) is str for key in value):
-            return {key: encode(item, what, depth + 1) for key, item in value.items()}
-        pairs = [[encode(key, what, depth + 1), encode(item, what, depth + 1)] for key, item in value.items()]
-        return {TAG: "dict", "value": pairs}
-    return wire.plain(value, what)
+            return {key: inner(item) for key, item in value.items()}
+        return {TAG: "dict", "value": [[inner(key), inner(item)] for key, item in value.items()]}
+    table = tagged_tables.encode(value, TAG, inner)
+    return other(value, what) if table is None else table
 
 
 def decode(value: Any) -> Any:
@@ -74,32 +79,9 @@ def _decode_tag(value: dict[str, Any]) -> Any:
         return {decode(key): decode(item) for key, item in content}
     if tag in _KINDS and isinstance(content, list):
         return _KINDS[tag]([decode(item) for item in content])
-    if tag == "ndarray":
-        return _array(value)
-    if tag == "DataFrame":
-        return _table(value)
+    if tag in ("ndarray", "DataFrame", "Series"):
+        return tagged_tables.decode(tag, value, decode)
     return value
 
 
 _KINDS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-
-
-def _array(value: dict[str, Any]) -> Any:
-    import numpy
-
-    data = wire.from_base64(str(value.get("value")))
-    return numpy.frombuffer(data, dtype=str(value.get("dtype"))).reshape(value.get("shape")).copy()
-
-
-def _table(value: dict[str, Any]) -> Any:
-    import pandas  # type: ignore[import-untyped]
-
-    columns = [decode(name) for name in value.get("columns") or []]
-    content = [decode(item) for item in value.get("value") or []]
-    table = pandas.DataFrame(dict(enumerate(content)), index=decode(value.get("index")))
-    table.columns = columns
-    for at, dtype in enumerate(value.get("dtypes") or []):
-        name = table.columns[at]
-        if str(table[name].dtype) != dtype:
-            table[name] = table[name].astype(dtype)
-    return table

@@ -1,5 +1,6 @@
 //! The built-in tools.
 
+mod chinese;
 mod edit_file;
 mod execute_python_code;
 mod fetch_page;
@@ -12,12 +13,15 @@ mod shell;
 
 use crate::plan::{PlanHistory, PlanTree};
 use crate::registry::TypedTool;
-use crate::{Context, DynamicTool, Output, Part, RegistryBuilder, Tool, ToolError, ToolEvent};
+use crate::{
+    Context, DynamicTool, Output, Part, RegistryBuilder, Tool, ToolError, ToolEvent, Uses,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::{Arc, PoisonError};
 
+pub(crate) use chinese::describe_in_chinese;
 pub use edit_file::{EditFileTool, SearchFilesTool};
 pub use execute_python_code::ExecutePythonCodeTool;
 pub(crate) use execute_python_code::execute;
@@ -69,6 +73,10 @@ pub struct RecursivePlanTreeTodo {
 impl Tool for RecursivePlanTreeTodoTool {
     type Parameters = RecursivePlanTreeTodo;
     type Output = Output;
+
+    fn uses(&self) -> Uses {
+        Uses::State
+    }
 
     async fn call(
         &self,

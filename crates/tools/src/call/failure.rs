@@ -1,5 +1,6 @@
 //! Errors of tools, and failures of calls.
 
+use cellblock_protocol::Locale;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -155,6 +156,73 @@ pub enum Failure {
         arguments: String,
     },
 }
+
+impl Failure {
+    /// The message in a language. What tools and people say themselves stays as it is.
+    pub fn message(&self, locale: Locale) -> String {
+        match locale {
+            Locale::En => self.to_string(),
+            Locale::Zh => self.in_chinese(),
+        }
+    }
+
+    fn in_chinese(&self) -> String {
+        match self {
+            Failure::UnknownTool { name, known } => {
+                format!("没有工具 `{name}`; 可用的工具是 {known}")
+            }
+            Failure::NotJson { tool, problem } => {
+                format!("`{tool}` 的参数不是 JSON 对象: {problem}")
+            }
+            Failure::Invalid { tool, problems } => format!("`{tool}` 的参数不符合要求: {problems}"),
+            Failure::TooLarge {
+                tool, bytes, limit, ..
+            } => format!("`{tool}` 的参数或结果有 {bytes} 字节, 最多允许 {limit} 字节"),
+            Failure::TooManyCalls { limit } => {
+                format!("此单元已调用工具 {limit} 次, 不能更多; 请在另一个单元中继续")
+            }
+            Failure::Failed(message) => message.clone(),
+            Failure::Panicked { tool, message } => format!("`{tool}` 出现故障: {message}"),
+            Failure::TimedOut { tool, limit } => {
+                format!("`{tool}` 在 {} 秒内没有回答, 已放弃", seconds(limit))
+            }
+            Failure::BadResult { tool, problems } => {
+                format!("`{tool}` 返回的结果不符合它自己的模式: {problems}")
+            }
+            Failure::Refused { tool, reason } => {
+                format!("`{tool}` 没有运行: {}", reason_in_chinese(reason))
+            }
+            Failure::Answered { tool, text } => format!("`{tool}` 没有运行; 用户回答: {text}"),
+            Failure::Cancelled { tool } => format!("`{tool}` 已取消"),
+            Failure::NotRecorded { tool, arguments } => {
+                format!("没有记录 `{tool}` 的这次调用: {arguments}")
+            }
+        }
+    }
+}
+
+/// The reasons of the approval in Chinese. The words of a person stay as they are.
+fn reason_in_chinese(reason: &str) -> String {
+    match reason {
+        FORBIDDEN => "配置禁止它".to_owned(),
+        NO_PERSON => "它需要用户批准, 而这里无法询问用户".to_owned(),
+        NOT_FROM_CODE => "会话中的代码不能调用它".to_owned(),
+        REJECTED => "用户拒绝了".to_owned(),
+        other => match other.strip_prefix(REJECTED) {
+            Some(words) => format!("用户拒绝了{words}"),
+            None => other.to_owned(),
+        },
+    }
+}
+
+/// Why a call is refused: the configuration has a rule.
+pub(crate) const FORBIDDEN: &str = "the configuration forbids it";
+/// Why a call is refused: a person would have to be asked.
+pub(crate) const NO_PERSON: &str = "it needs a person's approval, and no person can be asked here";
+/// Why a call is refused: the call would wait for the very cell that makes it.
+pub(crate) const NOT_FROM_CODE: &str = "code in a session cannot call it";
+/// Why a call is refused: a person said so. The reason of the person may follow.
+pub(crate) const REJECTED: &str = "the user rejected it";
 
 fn seconds(limit: &Duration) -> f64 {
     limit.as_secs_f64()

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub(crate) use failure::{FORBIDDEN, NO_PERSON, NOT_FROM_CODE, REJECTED};
 pub use failure::{Failure, ToolError};
 pub(crate) use output::json_size;
 pub use output::{Answer, IntoOutput, Json, Output, Part};

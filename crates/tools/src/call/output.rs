@@ -145,10 +145,12 @@ impl Answer {
         let text = match &self.outcome {
             Ok(output) => shorten(output.to_text(), max_chars),
             // The answer of a person to the model is no failure of the tool.
-            Err(failure @ Failure::Answered { .. }) => failure.to_string(),
+            Err(failure @ Failure::Answered { .. }) => failure.message(locale),
             Err(failure) => match locale {
                 Locale::En => format!("Tool call failed: {failure}"),
-                Locale::Zh => format!("工具函数调用失败, 错误信息: {failure}"),
+                Locale::Zh => {
+                    format!("工具函数调用失败, 错误信息: {}", failure.message(locale))
+                }
             },
         };
         let mut lines = self.notes.clone();

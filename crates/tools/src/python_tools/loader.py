@@ -15,6 +15,8 @@ import sys
 import types
 import typing
 
+from cellblock_guest import tagged
+
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _functions: dict = {}
 
@@ -53,11 +55,11 @@ def load(directory: str, secrets: dict) -> list:
     return definitions
 
 
-def call(name: str, arguments: str, give) -> None:
-    """Call a tool and give its result to the host."""
+def call(name: str, arguments: str, wait) -> dict:
+    """Call a tool, and return its result as the host takes it. `wait` waits for what an `async def` tool returns."""
     function = _functions[name]
     hints = typing.get_type_hints(function, include_extras=True)
-    given = {key: _from_json(_decode(value), hints.get(key, typing.Any)) for key, value in json.loads(arguments).items()}
+    given = {key: _from_json(tagged.decode(value), hints.get(key, typing.Any)) for key, value in json.loads(arguments).items()}
     positional, rest = [], []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -69,14 +71,7 @@ def call(name: str, arguments: str, give) -> None:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                 positional.append(given.pop(parameter.name, parameter.default))
     result = function(*positional, *rest, **given)
-    if inspect.isawaitable(result):
-        import asyncio
-
-        async def waited():
-            return await result
-
-        result = asyncio.run(waited())
-    give(**_to_json(result))
+    return _to_json(wait(result) if inspect.isawaitable(result) else result)
 
 
 def _module(directory: str, file: str):
@@ -282,50 +277,37 @@ def _to_json(result) -> dict:
         buffer = io.BytesIO()
         result.savefig(buffer, format="png")
         return {"kind": "image/png", "data": base64.b64encode(buffer.getvalue()).decode()}
-    tagged = _encode(result)
-    plain = _readable(tagged)
-    if plain == tagged:
-        return {"kind": "json", "data": plain}
-    return {"kind": "value", "data": tagged, "text": plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)}
+    data = _encode(result)
+    text = json.dumps(data, ensure_ascii=False)
+    if len(text) > _MAX_VALUE_CHARACTERS:
+        import zlib
+
+        packed = zlib.compress(text.encode(), 1)
+        return {"kind": "application/vnd.cellblock.value+zlib", "data": base64.b64encode(packed).decode()}
+    if tagged.TAG not in text:
+        return {"kind": "json", "data": data}
+    readable = _readable(result)
+    return {"kind": "value", "data": data, "text": readable if isinstance(readable, str) else _as_json(readable)}
+
+
+def _as_json(value) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 # Bytes up to this many are values of Python; more of them are a handle.
 _MAX_VALUE_BYTES = 1_000_000
-_TAG = "__python__"
-_MAX_PLAIN_INTEGER = 2**53
+# Other values with more characters of JSON than this are a handle, whose `.value()` is the value.
+_MAX_VALUE_CHARACTERS = 4_000_000
+# The most items of an array that a model reads.
+_MAX_READABLE_ITEMS = 1000
 
 
 def _encode(value):
-    """A value as JSON data, with tags for what JSON cannot say. `cellblock_guest/tagged.py` reads it."""
-    kind = type(value)
-    if value is None or kind in (bool, str):
-        return value
-    if kind is int:
-        return value if abs(value) <= _MAX_PLAIN_INTEGER else {_TAG: "int", "value": hex(value)}
-    if kind is float:
-        return value if value - value == 0.0 else {_TAG: "float", "value": repr(value)}
-    if kind is complex:
-        return {_TAG: "complex", "value": repr(value)}
-    if kind is list:
-        return [_encode(item) for item in value]
-    if kind in (tuple, set, frozenset):
-        items = value if kind is tuple else sorted(value, key=repr)
-        return {_TAG: kind.__name__, "value": [_encode(item) for item in items]}
-    if kind in (bytes, bytearray):
-        return {_TAG: kind.__name__, "value": base64.b64encode(value).decode()}
-    if kind is dict:
-        if _TAG not in value and all(type(key) is str for key in value):
-            return {key: _encode(item) for key, item in value.items()}
-        return {_TAG: "dict", "value": [[_encode(key), _encode(item)] for key, item in value.items()]}
-    module = kind.__module__.partition(".")[0]
-    if kind.__name__ == "ndarray" and module == "numpy" and value.dtype.kind in "biufc":
-        data = base64.b64encode(value.tobytes()).decode()
-        return {_TAG: "ndarray", "dtype": value.dtype.str, "shape": list(value.shape), "value": data}
-    if kind.__name__ == "DataFrame" and module == "pandas":
-        columns = [_encode(name) for name in value.columns.tolist()]
-        content = [_encode(value.iloc[:, at].tolist()) for at in range(len(columns))]
-        dtypes = [str(dtype) for dtype in value.dtypes]
-        return {_TAG: "DataFrame", "columns": columns, "index": _encode(value.index.tolist()), "dtypes": dtypes, "value": content}
+    """A value as JSON data, with tags for what JSON cannot say."""
+    return tagged.encode(value, f"a tool returned {type(value).__name__}", other=_encode_other)
+
+
+def _encode_other(value, _what: str):
     if isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum):
         return _encode(next(base(value) for base in (str, int, float) if isinstance(value, base)))
     if isinstance(value, (list, tuple)):
@@ -333,50 +315,30 @@ def _encode(value):
     return _encode(_plain(value))
 
 
-def _decode(value):
-    """The value of an argument with tags. A tag can only make plain data, so hostile code gains nothing by one."""
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    tag, content = value.get(_TAG), value.get("value")
-    if tag == "int":
-        return int(str(content), 16)
-    if tag in ("float", "complex"):
-        return (float if tag == "float" else complex)(str(content))
-    if tag in ("bytes", "bytearray"):
-        data = base64.b64decode(str(content))
-        return data if tag == "bytes" else bytearray(data)
-    if tag in ("tuple", "set", "frozenset"):
-        return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](_decode(item) for item in content)
-    if tag == "dict":
-        return {_decode(key): _decode(item) for key, item in content}
-    return {key: _decode(item) for key, item in value.items()}
-
-
 def _readable(value):
-    """Data with tags as a model reads it: tuples and sets as lists, numbers and bytes as text, tables by their rows."""
-    if isinstance(value, list):
+    """A value as a model reads it: tuples and sets as lists, numbers and bytes as text, tables by their rows."""
+    kind = type(value)
+    module = str(kind.__module__).partition(".")[0]
+    if kind is dict:
+        return {key if type(key) is str else str(_readable(key)): _readable(item) for key, item in value.items()}
+    if kind in (list, tuple):
         return [_readable(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    tag, content = value.get(_TAG), value.get("value")
-    if tag is None:
-        return {key: _readable(item) for key, item in value.items()}
-    if tag == "int":
-        return int(content, 16)
-    if tag in ("tuple", "set", "frozenset"):
-        return [_readable(item) for item in content]
-    if tag == "dict":
-        return {str(_readable(key)): _readable(item) for key, item in content}
-    if tag == "DataFrame":
-        names = [str(_readable(name)) for name in value["columns"]]
-        return [dict(zip(names, map(_readable, row))) for row in zip(*content)]
-    if tag == "ndarray":
-        return f"array of {value['dtype']} with the shape {tuple(value['shape'])}"
-    if tag in ("bytes", "bytearray"):
-        return f"[application/octet-stream, {len(base64.b64decode(content))} bytes]"
-    return content
+    if kind in (set, frozenset):
+        return [_readable(item) for item in sorted(value, key=repr)]
+    if kind in (bytes, bytearray):
+        return f"[application/octet-stream, {len(value)} bytes]"
+    if kind is complex or kind is float and value - value != 0.0:
+        return repr(value)
+    if module == "numpy" and kind.__name__ == "ndarray":
+        is_short = value.size <= _MAX_READABLE_ITEMS
+        return _readable(value.tolist()) if is_short else f"array of {value.dtype} with the shape {value.shape}"
+    if module == "pandas" and kind.__name__ == "Series":
+        return _readable(value.tolist() if type(value.index).__name__ == "RangeIndex" else value.to_dict())
+    if module == "pandas" and kind.__name__ == "DataFrame":
+        table = value if type(value.index).__name__ == "RangeIndex" else value.reset_index()
+        names = [str(name) for name in table.columns.tolist()]
+        return [dict(zip(names, map(_readable, row))) for row in table.itertuples(index=False, name=None)]
+    return value if value is None or kind in (str, int, float, bool) else _readable(_plain(value))
 
 
 def _plain(value):

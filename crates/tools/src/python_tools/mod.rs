@@ -3,13 +3,15 @@
 //! They run in a session of their own, behind its own walls and with its own secrets, never in the session of
 //! the model's code.
 
+mod calls;
 mod session;
 
 use crate::{
     CallLimits, Context, DynamicTool, Effects, SessionFuture, ToolDefinition, ToolFuture, Uses,
 };
+use calls::ToolCalls;
 use serde_json::{Map, Value};
-use session::{LoadedFunction, ToolsSession};
+use session::{LoadedFunction, ToolsSource};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,17 +86,20 @@ impl PythonTools {
         open: impl Fn() -> SessionFuture + Send + Sync + 'static,
     ) -> Result<Vec<Arc<dyn DynamicTool>>, PythonToolsError> {
         let files = read_folder(&self.folder)?;
-        let session = Arc::new(ToolsSession::new(files, self.secrets, Box::new(open)));
-        let functions = session
-            .load()
-            .await
-            .map_err(|problem| PythonToolsError::Code {
-                path: self.folder.clone(),
-                problem,
-            })?;
+        let source = ToolsSource {
+            files,
+            secrets: self.secrets,
+            open: Box::new(open),
+        };
+        let loaded = ToolCalls::load(source).await;
+        let (calls, functions) = loaded.map_err(|problem| PythonToolsError::Code {
+            path: self.folder.clone(),
+            problem,
+        })?;
+        let calls = Arc::new(calls);
         let tools = functions
             .into_iter()
-            .map(|function| new_tool(function, Arc::clone(&session)));
+            .map(|function| new_tool(function, Arc::clone(&calls)));
         Ok(tools.collect())
     }
 }
@@ -161,7 +166,7 @@ fn read_folder(folder: &Path) -> Result<Vec<ToolFile>, PythonToolsError> {
     Ok(files)
 }
 
-fn new_tool(function: LoadedFunction, session: Arc<ToolsSession>) -> Arc<dyn DynamicTool> {
+fn new_tool(function: LoadedFunction, calls: Arc<ToolCalls>) -> Arc<dyn DynamicTool> {
     let time_limit = function
         .time_limit
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -180,7 +185,7 @@ fn new_tool(function: LoadedFunction, session: Arc<ToolsSession>) -> Arc<dyn Dyn
     Arc::new(PythonTool {
         definition,
         time_limit,
-        session,
+        calls,
     })
 }
 
@@ -188,7 +193,7 @@ fn new_tool(function: LoadedFunction, session: Arc<ToolsSession>) -> Arc<dyn Dyn
 struct PythonTool {
     definition: ToolDefinition,
     time_limit: Duration,
-    session: Arc<ToolsSession>,
+    calls: Arc<ToolCalls>,
 }
 
 impl DynamicTool for PythonTool {
@@ -199,7 +204,7 @@ impl DynamicTool for PythonTool {
     fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> ToolFuture {
         Box::pin(async move {
             let name = &self.definition.name;
-            self.session.call(name, arguments, self.time_limit).await
+            self.calls.call(name, arguments, self.time_limit).await
         })
     }
 }

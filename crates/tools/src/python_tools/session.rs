@@ -1,22 +1,19 @@
-//! The session in which tools written in Python run.
+//! The session in which tools written in Python run: how it is opened and what it loads.
 
 use super::ToolFile;
-use crate::{Output, Part, SessionFuture, ToolError};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::SessionFuture;
 use cellblock_protocol::{Cell, CellResult, Event, Seed, Status, ToolSpec};
 use cellblock_session::Session;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 const LOADER: &str = include_str!("loader.py");
+const SERVE: &str = include_str!("serve.py");
 /// The function by which code in the session gives a result to the host: a tool of this session.
-const GIVE: &str = "cellblock_give";
-/// The characters of what a tool prints that a trace keeps.
-const MAX_TRACED_CHARS: usize = 10_000;
+pub(super) const GIVE: &str = "cellblock_give";
+/// The function by which code in the session takes the next call from the host: a tool of this session.
+pub(super) const TAKE: &str = "cellblock_take";
 /// The time limit of loading. Imports of large libraries are slow.
 const LOAD_TIME_LIMIT: Duration = Duration::from_secs(120);
 
@@ -30,91 +27,23 @@ pub(super) struct LoadedFunction {
     pub(super) time_limit: Option<f64>,
 }
 
-/// The session of the tools, which is opened again after it has ended.
-pub(super) struct ToolsSession {
-    files: Vec<ToolFile>,
-    secrets: Map<String, Value>,
-    open: Box<dyn Fn() -> SessionFuture + Send + Sync>,
-    /// Calls run one after the other: there is one interpreter.
-    session: Arc<Mutex<Option<Session>>>,
+/// What the session of the tools is made of. It is opened again after it has ended.
+pub(super) struct ToolsSource {
+    pub(super) files: Vec<ToolFile>,
+    pub(super) secrets: Map<String, Value>,
+    pub(super) open: Box<dyn Fn() -> SessionFuture + Send + Sync>,
 }
 
-/// The outcome of a cell in this session.
+/// The outcome of the cell that loads the tools.
 struct CellWithResult {
     result: CellResult,
     /// The arguments of the last call of [`GIVE`].
     given: Option<Map<String, Value>>,
 }
 
-impl ToolsSession {
-    pub(super) fn new(
-        files: Vec<ToolFile>,
-        secrets: Map<String, Value>,
-        open: Box<dyn Fn() -> SessionFuture + Send + Sync>,
-    ) -> ToolsSession {
-        ToolsSession {
-            files,
-            secrets,
-            open,
-            session: Arc::default(),
-        }
-    }
-
+impl ToolsSource {
     /// Opens the session and finds the tools.
-    pub(super) async fn load(&self) -> Result<Vec<LoadedFunction>, String> {
-        let mut current = self.session.lock().await;
-        let (session, functions) = self.start().await?;
-        *current = Some(session);
-        Ok(functions)
-    }
-
-    /// Calls a tool.
-    pub(super) async fn call(
-        &self,
-        name: &str,
-        arguments: Map<String, Value>,
-        time_limit: Duration,
-    ) -> Result<Output, ToolError> {
-        let mut current = Arc::clone(&self.session).lock_owned().await;
-        let session = match current.as_ref().filter(|session| session.end().is_none()) {
-            Some(session) => session.clone(),
-            None => {
-                let (session, _) = self.start().await.map_err(ToolError::new)?;
-                *current = Some(session.clone());
-                session
-            }
-        };
-        let code = format!(
-            "__cellblock_loader__.call({}, {}, {GIVE})",
-            python_literal(name),
-            python_literal(&Value::Object(arguments).to_string())
-        );
-        let cell = Cell::new(code).timeout(time_limit);
-        // On a task of its own: a cancelled call keeps the lock until its cell has really ended.
-        let mut guard = InterruptOnDrop(Some(session.clone()));
-        let running = tokio::spawn(async move {
-            let ran = run(&session, cell).await;
-            drop(current);
-            ran
-        });
-        let ran = running.await;
-        guard.0 = None;
-        let CellWithResult { result, given } = ran?.map_err(ToolError::new)?;
-        if !result.output.is_empty() {
-            let printed: String = result.output.chars().take(MAX_TRACED_CHARS).collect();
-            tracing::info!(tool = name, printed, "tool printed");
-        }
-        match (result.status, given) {
-            (Status::Success, Some(given)) => output(given),
-            (Status::Timeout, _) => Err(ToolError::new(format!(
-                "`{name}` did not answer within {} s and was given up",
-                time_limit.as_secs_f64()
-            ))),
-            _ => Err(ToolError::new(describe_failure(&result))),
-        }
-    }
-
-    async fn start(&self) -> Result<(Session, Vec<LoadedFunction>), String> {
+    pub(super) async fn start(&self) -> Result<(Session, Vec<LoadedFunction>), String> {
         let session = (self.open)().await.map_err(|error| error.to_string())?;
         for file in &self.files {
             session
@@ -130,23 +59,28 @@ impl ToolsSession {
             .seed(secrets)
             .await
             .map_err(|error| error.to_string())?;
-        let give = ToolSpec {
-            name: GIVE.to_owned(),
-            description: "Gives a result to the host.".to_owned(),
+        let function = |name: &str, description: &str| ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
             parameters: Map::new(),
         };
+        let functions = vec![
+            function(GIVE, "Gives a result to the host."),
+            function(TAKE, "Takes the next call from the host."),
+        ];
         session
-            .set_tools(vec![give])
+            .set_tools(functions)
             .await
             .map_err(|error| error.to_string())?;
-        // As a module, so that its names do not collide with those of the tools.
+        // As modules, so that their names do not collide with those of the tools.
         let code = format!(
             "import sys, types\n\
-             __cellblock_loader__ = types.ModuleType('cellblock_loader')\n\
-             sys.modules['cellblock_loader'] = __cellblock_loader__\n\
-             exec(compile({}, '<cellblock loader>', 'exec'), vars(__cellblock_loader__))\n\
-             {GIVE}(kind='json', data=__cellblock_loader__.load('.', globals().pop('cellblock_secrets')))",
+             for name, source in (('cellblock_loader', {}), ('cellblock_serve', {})):\n    \
+                 module = sys.modules[name] = types.ModuleType(name)\n    \
+                 exec(compile(source, f'<{{name}}>', 'exec'), vars(module))\n\
+             {GIVE}(kind='json', data=sys.modules['cellblock_loader'].load('.', globals().pop('cellblock_secrets')))",
             python_literal(LOADER),
+            python_literal(SERVE),
         );
         let CellWithResult { result, given } =
             run(&session, Cell::new(code).timeout(LOAD_TIME_LIMIT)).await?;
@@ -160,7 +94,7 @@ impl ToolsSession {
     }
 }
 
-/// Runs a cell, and keeps the result that its code gives to the host.
+/// Runs the cell that loads the tools, and keeps the result that its code gives to the host.
 async fn run(session: &Session, cell: Cell) -> Result<CellWithResult, String> {
     let mut running = session.start(cell).map_err(|error| error.to_string())?;
     let mut given = None;
@@ -188,28 +122,6 @@ async fn run(session: &Session, cell: Cell) -> Result<CellWithResult, String> {
     Err("the session of the tools ended".to_owned())
 }
 
-fn output(mut given: Map<String, Value>) -> Result<Output, ToolError> {
-    let data = given.remove("data").unwrap_or_default();
-    match (given.get("kind").and_then(Value::as_str), data) {
-        (Some("text"), Value::String(text)) => Ok(Output::text(text)),
-        (Some("json"), value) => Ok(Output::json(value)),
-        // Code gets the value with its tags, and a model the text.
-        (Some("value"), value) => {
-            let text = given.get("text").and_then(Value::as_str);
-            let text = text.unwrap_or_default().to_owned();
-            Ok(Output {
-                structured: Some(value),
-                parts: vec![Part::Text(text)],
-            })
-        }
-        (Some(mime), Value::String(base64)) => Ok(Output {
-            structured: None,
-            parts: vec![Part::blob(mime, STANDARD.decode(base64)?)],
-        }),
-        _ => Err(ToolError::new("the tool gave no result")),
-    }
-}
-
 /// Why a cell gave no result: the message of the loader or of Python.
 fn describe_failure(result: &CellResult) -> String {
     match (&result.error, result.status) {
@@ -227,15 +139,4 @@ fn describe_failure(result: &CellResult) -> String {
 /// The Python literal of a text. JSON's escapes are valid in Python.
 fn python_literal(text: &str) -> String {
     json!(text).to_string()
-}
-
-/// Interrupts the cell of a call that was cancelled.
-struct InterruptOnDrop(Option<Session>);
-
-impl Drop for InterruptOnDrop {
-    fn drop(&mut self) {
-        if let Some(session) = &self.0 {
-            session.interrupt();
-        }
-    }
 }

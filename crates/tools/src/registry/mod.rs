@@ -2,10 +2,11 @@
 
 mod tool;
 
+use crate::builtin::describe_in_chinese;
 use crate::call::take_purpose;
 use crate::schema::Checker;
 use crate::{Arguments, CallLimits, Failure, SchemaForm, function_schema};
-use cellblock_protocol::ToolSpec;
+use cellblock_protocol::{Locale, ToolSpec};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt;
@@ -29,6 +30,7 @@ pub struct Registry {
 #[derive(Default)]
 pub struct RegistryBuilder {
     tools: Vec<Arc<dyn DynamicTool>>,
+    locale: Locale,
 }
 
 /// Why tools cannot be registered together. Found by [`RegistryBuilder::build`], before any call.
@@ -206,6 +208,12 @@ impl RegistryBuilder {
         self
     }
 
+    /// Sets the language of what models read: the descriptions of the built-in tools, and what is wrong with arguments.
+    pub fn locale(mut self, locale: Locale) -> RegistryBuilder {
+        self.locale = locale;
+        self
+    }
+
     /// Whether a tool of this name was added.
     pub fn contains(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.definition().name == name)
@@ -221,7 +229,10 @@ impl RegistryBuilder {
         let mut in_python: HashMap<String, String> = HashMap::new();
         let mut tools = Vec::new();
         for tool in self.tools {
-            let definition = tool.definition();
+            let mut definition = tool.definition();
+            if self.locale == Locale::Zh {
+                describe_in_chinese(&mut definition);
+            }
             let names = std::iter::once(&definition.name).chain(&definition.aliases);
             for name in names {
                 check_name(name)?;
@@ -237,7 +248,11 @@ impl RegistryBuilder {
                     python_name: python,
                 });
             }
-            tools.push(Arc::new(RegisteredTool::new(definition, tool)?));
+            tools.push(Arc::new(RegisteredTool::new(
+                definition,
+                tool,
+                self.locale,
+            )?));
         }
         Ok(Registry {
             tools: Arc::new(tools),
@@ -250,9 +265,11 @@ impl RegisteredTool {
     fn new(
         definition: ToolDefinition,
         tool: Arc<dyn DynamicTool>,
+        locale: Locale,
     ) -> Result<RegisteredTool, RegistryError> {
-        let arguments = Checker::new(Value::Object(definition.parameters.clone()));
-        let result = definition.result.clone().map(Checker::new);
+        let new_checker = |schema: Value| Checker::new(schema, locale);
+        let arguments = new_checker(Value::Object(definition.parameters.clone()));
+        let result = definition.result.clone().map(new_checker);
         for checker in std::iter::once(&arguments).chain(&result) {
             checker
                 .validator()

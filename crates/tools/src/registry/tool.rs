@@ -142,6 +142,11 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
+    /// Whether a call changes something that outlasts a trial of a reply: something outside of the session, or state of the tool.
+    pub fn has_lasting_effects(&self) -> bool {
+        self.effects == Effects::Outside || self.uses == Uses::State
+    }
+
     /// A tool with this schema of arguments. It shares nothing, changes nothing outside, and has no aliases.
     pub fn new(
         name: impl Into<String>,

@@ -4,7 +4,7 @@ mod code;
 mod lazy_session;
 mod steps;
 
-use crate::call::{Replay, ResultSlot};
+use crate::call::{NOT_FROM_CODE, Replay, ResultSlot};
 use crate::names::FINAL_ANSWER;
 use crate::{
     Answer, Approval, Call, CallLimits, Caller, EarlierCalls, Failure, OnToolEvent, Output,
@@ -200,7 +200,7 @@ impl ToolRunner {
             // The call would wait for the very cell that makes it.
             return Err(Failure::Refused {
                 tool: name.clone(),
-                reason: "code in a session cannot call it".to_owned(),
+                reason: NOT_FROM_CODE.to_owned(),
             });
         }
         // Before anything that takes time, so that calls run in the order in which they came.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 /// A call whose arguments fit to the tool's schema.
 #[derive(Clone, Debug)]
@@ -141,11 +142,12 @@ impl ToolRunner {
         let name = &tool.definition.name;
         let default_limit = self.shared.limits.time_limit;
         let limit = tool.definition.time_limit.unwrap_or(default_limit);
-        let mut task = AbortOnDrop(tokio::spawn(async move {
+        let call = async move {
             // Held until the call has really ended, also when its answer is not waited for any more.
             let _turn = turn;
             invocation.await
-        }));
+        };
+        let mut task = AbortOnDrop(tokio::spawn(call.in_current_span()));
         let ended = timeout(limit, &mut task.0).await;
         let result: Result<Output, ToolError> = match ended {
             Err(_) => {

@@ -1,7 +1,8 @@
 //! The check of arguments and results against their schemas, and the conversion of arguments where nothing is
 //! lost: `"60"` becomes 60.
 
-use super::problems::describe_problem;
+use super::problems::ProblemWords;
+use cellblock_protocol::Locale;
 use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 use std::sync::OnceLock;
@@ -17,13 +18,16 @@ const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 #[derive(Debug)]
 pub(crate) struct Checker {
     schema: Value,
+    /// The language of the problems.
+    locale: Locale,
     validator: OnceLock<Result<Validator, String>>,
 }
 
 impl Checker {
-    pub(crate) fn new(schema: Value) -> Checker {
+    pub(crate) fn new(schema: Value, locale: Locale) -> Checker {
         Checker {
             schema,
+            locale,
             validator: OnceLock::new(),
         }
     }
@@ -53,12 +57,15 @@ impl Checker {
         let mut problems: Vec<String> = errors
             .by_ref()
             .take(MAX_PROBLEMS)
-            .map(|error| describe_problem(&error, &self.schema))
+            .map(|error| ProblemWords(self.locale).describe(&error, &self.schema))
             .collect();
         problems.dedup();
         let more = errors.count();
         if more > 0 {
-            problems.push(format!("and {more} more problems"));
+            problems.push(match self.locale {
+                Locale::En => format!("and {more} more problems"),
+                Locale::Zh => format!("还有 {more} 个问题"),
+            });
         }
         Err(problems.join("; "))
     }

@@ -1,5 +1,6 @@
 //! Messages for a value that does not fit to its schema: the field, the expected value, the given one.
 
+use cellblock_protocol::Locale;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
@@ -11,70 +12,260 @@ const MAX_LIST_CHARS: usize = 300;
 /// How many unknown fields a message names.
 const MAX_UNKNOWN_FIELDS: usize = 5;
 
-/// One problem as a clause of a sentence.
-pub(super) fn describe_problem(error: &ValidationError<'_>, root: &Value) -> String {
-    describe_below(error, root, "")
-}
+/// Describes problems in a language.
+#[derive(Clone, Copy)]
+pub(super) struct ProblemWords(pub(super) Locale);
 
-/// One problem; `above` is the path of the value that the error's own path begins at.
-fn describe_below(error: &ValidationError<'_>, root: &Value, above: &str) -> String {
-    let pointer = format!("{above}{}", error.instance_path());
-    let field = field_name(&pointer);
-    let instance = error.instance();
-    let expected = match error.kind() {
-        Kind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            let inner = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-            return format!(
-                "missing field `{}`{}",
-                field_name(&inner),
-                expected_type(error, root, name)
-            );
+impl ProblemWords {
+    /// One problem as a clause of a sentence.
+    pub(super) fn describe(self, error: &ValidationError<'_>, root: &Value) -> String {
+        self.describe_below(error, root, "")
+    }
+
+    /// One of two texts.
+    fn say<T>(self, english: T, chinese: T) -> T {
+        match self.0 {
+            Locale::En => english,
+            Locale::Zh => chinese,
         }
-        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            return describe_unknown_fields(&pointer, unexpected, error, root);
-        }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            // The nearest alternative: the one whose type fits.
-            let is_nearest = |errors: &&Vec<ValidationError<'static>>| {
-                !errors.iter().any(|inner| {
-                    inner.instance_path() == error.instance_path()
-                        && matches!(
-                            inner.kind(),
-                            Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. }
-                        )
-                })
-            };
-            if let Some(inner) = context
-                .iter()
-                .find(is_nearest)
-                .and_then(|errors| errors.first())
-            {
-                return describe_below(inner, root, above);
+    }
+
+    /// One problem; `above` is the path of the value that the error's own path begins at.
+    fn describe_below(self, error: &ValidationError<'_>, root: &Value, above: &str) -> String {
+        let pointer = format!("{above}{}", error.instance_path());
+        let field = field_name(&pointer);
+        let expected = match error.kind() {
+            Kind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let inner = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                let missing = self.say("missing field", "缺少字段");
+                let expected = self.expected_type(error, root, name);
+                return format!("{missing} `{}`{expected}", field_name(&inner));
             }
-            alternatives(context)
+            Kind::AdditionalProperties { unexpected }
+            | Kind::UnevaluatedProperties { unexpected } => {
+                return self.unknown_fields(&pointer, unexpected, error, root);
+            }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                // The nearest alternative: the one whose type fits.
+                let is_nearest = |errors: &&Vec<ValidationError<'static>>| {
+                    !errors.iter().any(|inner| {
+                        inner.instance_path() == error.instance_path()
+                            && matches!(
+                                inner.kind(),
+                                Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. }
+                            )
+                    })
+                };
+                if let Some(inner) = context
+                    .iter()
+                    .find(is_nearest)
+                    .and_then(|errors| errors.first())
+                {
+                    return self.describe_below(inner, root, above);
+                }
+                self.alternatives(context)
+            }
+            Kind::Type { kind } => self.type_names(kind),
+            Kind::Enum { options } => self.one_of(options),
+            Kind::Constant { expected_value } => expected_value.to_string(),
+            kind => match self.bound(kind) {
+                Some(bound) => bound,
+                None => return format!("`{field}`: {}", shorten(&error.to_string(), 200)),
+            },
+        };
+        let given = self.show_value(error.instance());
+        match self.0 {
+            Locale::En => format!("`{field}`: expected {expected}, got {given}"),
+            Locale::Zh => format!("`{field}`: 应为{expected}, 实际是 {given}"),
         }
-        Kind::Type { kind } => type_names(kind),
-        Kind::Enum { options } => one_of(options),
-        Kind::Constant { expected_value } => expected_value.to_string(),
-        Kind::Minimum { limit } => format!("a number of at least {limit}"),
-        Kind::Maximum { limit } => format!("a number of at most {limit}"),
-        Kind::ExclusiveMinimum { limit } => format!("a number above {limit}"),
-        Kind::ExclusiveMaximum { limit } => format!("a number below {limit}"),
-        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
-        Kind::MinLength { limit } => format!("a text of at least {limit} characters"),
-        Kind::MaxLength { limit } => format!("a text of at most {limit} characters"),
-        Kind::MinItems { limit } => format!("a list of at least {limit} items"),
-        Kind::MaxItems { limit } => format!("a list of at most {limit} items"),
-        Kind::UniqueItems => "a list without repetitions".to_owned(),
-        Kind::Pattern { pattern } => format!("a text that matches {pattern:?}"),
-        Kind::Format { format } => format!("a text in the format {format}"),
-        _ => return format!("`{field}`: {}", shorten(&error.to_string(), 200)),
-    };
-    format!(
-        "`{field}`: expected {expected}, got {}",
-        show_value(instance)
-    )
+    }
+
+    /// What a keyword with a bound asks for. `None` for other keywords.
+    fn bound(self, kind: &Kind) -> Option<String> {
+        Some(match (self.0, kind) {
+            (Locale::En, Kind::Minimum { limit }) => format!("a number of at least {limit}"),
+            (Locale::Zh, Kind::Minimum { limit }) => format!("不小于 {limit} 的数"),
+            (Locale::En, Kind::Maximum { limit }) => format!("a number of at most {limit}"),
+            (Locale::Zh, Kind::Maximum { limit }) => format!("不大于 {limit} 的数"),
+            (Locale::En, Kind::ExclusiveMinimum { limit }) => format!("a number above {limit}"),
+            (Locale::Zh, Kind::ExclusiveMinimum { limit }) => format!("大于 {limit} 的数"),
+            (Locale::En, Kind::ExclusiveMaximum { limit }) => format!("a number below {limit}"),
+            (Locale::Zh, Kind::ExclusiveMaximum { limit }) => format!("小于 {limit} 的数"),
+            (Locale::En, Kind::MultipleOf { multiple_of }) => {
+                format!("a multiple of {multiple_of}")
+            }
+            (Locale::Zh, Kind::MultipleOf { multiple_of }) => format!("{multiple_of} 的倍数"),
+            (Locale::En, Kind::MinLength { limit }) => {
+                format!("a text of at least {limit} characters")
+            }
+            (Locale::Zh, Kind::MinLength { limit }) => format!("至少 {limit} 个字符的文本"),
+            (Locale::En, Kind::MaxLength { limit }) => {
+                format!("a text of at most {limit} characters")
+            }
+            (Locale::Zh, Kind::MaxLength { limit }) => format!("至多 {limit} 个字符的文本"),
+            (Locale::En, Kind::MinItems { limit }) => format!("a list of at least {limit} items"),
+            (Locale::Zh, Kind::MinItems { limit }) => format!("至少 {limit} 项的列表"),
+            (Locale::En, Kind::MaxItems { limit }) => format!("a list of at most {limit} items"),
+            (Locale::Zh, Kind::MaxItems { limit }) => format!("至多 {limit} 项的列表"),
+            (_, Kind::UniqueItems) => self
+                .say("a list without repetitions", "没有重复项的列表")
+                .to_owned(),
+            (Locale::En, Kind::Pattern { pattern }) => format!("a text that matches {pattern:?}"),
+            (Locale::Zh, Kind::Pattern { pattern }) => format!("匹配 {pattern:?} 的文本"),
+            (Locale::En, Kind::Format { format }) => format!("a text in the format {format}"),
+            (Locale::Zh, Kind::Format { format }) => format!("格式为 {format} 的文本"),
+            _ => return None,
+        })
+    }
+
+    fn unknown_fields(
+        self,
+        pointer: &str,
+        unexpected: &[String],
+        error: &ValidationError<'_>,
+        root: &Value,
+    ) -> String {
+        let names: Vec<String> = unexpected
+            .iter()
+            .take(MAX_UNKNOWN_FIELDS)
+            .map(|name| {
+                let inner = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                format!("`{}`", field_name(&inner))
+            })
+            .collect();
+        let known = failing_schema(error, root)
+            .and_then(|schema| schema.get("properties")?.as_object())
+            .map(|properties| properties.keys().cloned().collect::<Vec<_>>().join(", "))
+            .filter(|known| !known.is_empty());
+        let names = names.join(", ");
+        let known = known.map(|known| shorten(&known, MAX_LIST_CHARS));
+        let word = if unexpected.len() == 1 {
+            "field"
+        } else {
+            "fields"
+        };
+        match (self.0, known) {
+            (Locale::En, Some(known)) => format!("unknown {word} {names}; the fields are {known}"),
+            (Locale::En, None) => format!("unknown {word} {names}; it takes no fields"),
+            (Locale::Zh, Some(known)) => format!("未知字段 {names}; 可用的字段是 {known}"),
+            (Locale::Zh, None) => format!("未知字段 {names}; 它不接受任何字段"),
+        }
+    }
+
+    /// The text `: expected a text`, where the schema names the type of the field.
+    fn expected_type(self, error: &ValidationError<'_>, root: &Value, name: &str) -> String {
+        let schema =
+            failing_schema(error, root).and_then(|schema| schema.get("properties")?.get(name));
+        match schema.and_then(|schema| self.schema_type_name(schema, root)) {
+            Some(names) => format!("{}{names}", self.say(": expected ", ": 应为")),
+            None => String::new(),
+        }
+    }
+
+    fn schema_type_name(self, schema: &Value, root: &Value) -> Option<String> {
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+            let found = root.pointer(target.strip_prefix('#')?)?;
+            return if found.get("$ref").is_some() {
+                None
+            } else {
+                self.schema_type_name(found, root)
+            };
+        }
+        if let Some(options) = schema.get("enum") {
+            return Some(self.one_of(options));
+        }
+        let kind = match schema.get("type")? {
+            Value::Array(kinds) => kinds.first()?.as_str()?.to_owned(),
+            kind => kind.as_str()?.to_owned(),
+        };
+        Some(self.type_name(&kind).to_owned())
+    }
+
+    fn type_names(self, kind: &TypeKind) -> String {
+        match kind {
+            TypeKind::Single(kind) => self.json_type_name(*kind).to_owned(),
+            TypeKind::Multiple(kinds) => {
+                let mut names: Vec<&str> =
+                    kinds.iter().map(|kind| self.json_type_name(kind)).collect();
+                names.sort_by_key(|name| *name == "null");
+                names.join(self.say(" or ", " 或 "))
+            }
+        }
+    }
+
+    fn alternatives(self, context: &[Vec<ValidationError<'static>>]) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for error in context.iter().filter_map(|errors| errors.first()) {
+            let name = match error.kind() {
+                Kind::Type { kind } => self.type_names(kind),
+                Kind::Enum { options } => self.one_of(options),
+                Kind::Constant { expected_value } => expected_value.to_string(),
+                _ => continue,
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            self.say("one of the alternatives of the schema", "模式中的一种形式")
+                .to_owned()
+        } else {
+            shorten(&names.join(self.say(" or ", " 或 ")), MAX_LIST_CHARS)
+        }
+    }
+
+    fn one_of(self, options: &Value) -> String {
+        match options.as_array() {
+            Some(options) => {
+                let list: Vec<String> = options.iter().map(Value::to_string).collect();
+                let list = shorten(&list.join(", "), MAX_LIST_CHARS);
+                format!("{}{list}", self.say("one of ", "以下之一: "))
+            }
+            None => options.to_string(),
+        }
+    }
+
+    fn json_type_name(self, kind: JsonType) -> &'static str {
+        let name = match kind {
+            JsonType::String => "string",
+            JsonType::Integer => "integer",
+            JsonType::Number => "number",
+            JsonType::Boolean => "boolean",
+            JsonType::Array => "array",
+            JsonType::Object => "object",
+            JsonType::Null => "null",
+        };
+        self.type_name(name)
+    }
+
+    fn type_name(self, kind: &str) -> &str {
+        match kind {
+            "string" => self.say("a text", "文本"),
+            "integer" => self.say("a whole number", "整数"),
+            "number" => self.say("a number", "数字"),
+            "boolean" => self.say("true or false", "true 或 false"),
+            "array" => self.say("a list", "列表"),
+            "object" => self.say("an object", "对象"),
+            other => other,
+        }
+    }
+
+    /// A value for a message: shortened, with control characters escaped.
+    fn show_value(self, value: &Value) -> String {
+        match value {
+            Value::Array(items) => match self.0 {
+                Locale::En => format!("a list of {}", items.len()),
+                Locale::Zh => format!("{} 项的列表", items.len()),
+            },
+            Value::Object(_) => self.say("an object", "对象").to_owned(),
+            Value::String(text) => match text.char_indices().nth(MAX_VALUE_CHARS) {
+                Some((end, _)) => format!("{:?}…", &text[..end]),
+                None => format!("{text:?}"),
+            },
+            other => other.to_string(),
+        }
+    }
 }
 
 /// The name of a field from its JSON pointer: `/a/0/b` is `a[0].b`.
@@ -98,150 +289,11 @@ fn field_name(pointer: &str) -> String {
     }
 }
 
-fn describe_unknown_fields(
-    pointer: &str,
-    unexpected: &[String],
-    error: &ValidationError<'_>,
-    root: &Value,
-) -> String {
-    let names: Vec<String> = unexpected
-        .iter()
-        .take(MAX_UNKNOWN_FIELDS)
-        .map(|name| {
-            let inner = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-            format!("`{}`", field_name(&inner))
-        })
-        .collect();
-    let name = if unexpected.len() == 1 {
-        "field"
-    } else {
-        "fields"
-    };
-    let known = failing_schema(error, root)
-        .and_then(|schema| schema.get("properties")?.as_object())
-        .map(|properties| properties.keys().cloned().collect::<Vec<_>>().join(", "))
-        .filter(|known| !known.is_empty());
-    match known {
-        Some(known) => format!(
-            "unknown {name} {}; the fields are {}",
-            names.join(", "),
-            shorten(&known, MAX_LIST_CHARS)
-        ),
-        None => format!("unknown {name} {}; it takes no fields", names.join(", ")),
-    }
-}
-
-/// The text `: expected a text`, where the schema names the type of the field.
-fn expected_type(error: &ValidationError<'_>, root: &Value, name: &str) -> String {
-    let schema = failing_schema(error, root).and_then(|schema| schema.get("properties")?.get(name));
-    match schema.and_then(|schema| schema_type_name(schema, root)) {
-        Some(names) => format!(": expected {names}"),
-        None => String::new(),
-    }
-}
-
 /// The schema whose keyword failed.
 fn failing_schema<'a>(error: &ValidationError<'_>, root: &'a Value) -> Option<&'a Value> {
     let path = error.schema_path().as_str();
     let (schema, _) = path.rsplit_once('/')?;
     root.pointer(schema)
-}
-
-fn schema_type_name(schema: &Value, root: &Value) -> Option<String> {
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-        let found = root.pointer(target.strip_prefix('#')?)?;
-        return if found.get("$ref").is_some() {
-            None
-        } else {
-            schema_type_name(found, root)
-        };
-    }
-    if let Some(options) = schema.get("enum") {
-        return Some(one_of(options));
-    }
-    let kind = match schema.get("type")? {
-        Value::Array(kinds) => kinds.first()?.as_str()?.to_owned(),
-        kind => kind.as_str()?.to_owned(),
-    };
-    Some(type_name(&kind).to_owned())
-}
-
-fn type_names(kind: &TypeKind) -> String {
-    match kind {
-        TypeKind::Single(kind) => json_type_name(*kind).to_owned(),
-        TypeKind::Multiple(kinds) => {
-            let mut names: Vec<&str> = kinds.iter().map(json_type_name).collect();
-            names.sort_by_key(|name| *name == "null");
-            names.join(" or ")
-        }
-    }
-}
-
-fn alternatives(context: &[Vec<ValidationError<'static>>]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for error in context.iter().filter_map(|errors| errors.first()) {
-        let name = match error.kind() {
-            Kind::Type { kind } => type_names(kind),
-            Kind::Enum { options } => one_of(options),
-            Kind::Constant { expected_value } => expected_value.to_string(),
-            _ => continue,
-        };
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() {
-        "one of the alternatives of the schema".to_owned()
-    } else {
-        shorten(&names.join(" or "), MAX_LIST_CHARS)
-    }
-}
-
-fn one_of(options: &Value) -> String {
-    match options.as_array() {
-        Some(options) => {
-            let list: Vec<String> = options.iter().map(Value::to_string).collect();
-            format!("one of {}", shorten(&list.join(", "), MAX_LIST_CHARS))
-        }
-        None => options.to_string(),
-    }
-}
-
-fn json_type_name(kind: JsonType) -> &'static str {
-    match kind {
-        JsonType::String => "a text",
-        JsonType::Integer => "a whole number",
-        JsonType::Number => "a number",
-        JsonType::Boolean => "true or false",
-        JsonType::Array => "a list",
-        JsonType::Object => "an object",
-        JsonType::Null => "null",
-    }
-}
-
-fn type_name(kind: &str) -> &str {
-    match kind {
-        "string" => "a text",
-        "integer" => "a whole number",
-        "number" => "a number",
-        "boolean" => "true or false",
-        "array" => "a list",
-        "object" => "an object",
-        other => other,
-    }
-}
-
-/// A value for a message: shortened, with control characters escaped.
-fn show_value(value: &Value) -> String {
-    match value {
-        Value::Array(items) => format!("a list of {}", items.len()),
-        Value::Object(_) => "an object".to_owned(),
-        Value::String(text) => match text.char_indices().nth(MAX_VALUE_CHARS) {
-            Some((end, _)) => format!("{:?}…", &text[..end]),
-            None => format!("{text:?}"),
-        },
-        other => other.to_string(),
-    }
 }
 
 fn shorten(text: &str, max_chars: usize) -> String {

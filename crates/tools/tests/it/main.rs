@@ -12,6 +12,7 @@ mod bridge;
 mod builtin;
 mod calls;
 mod checks;
+mod chinese;
 mod hosts;
 mod page;
 mod plan;
