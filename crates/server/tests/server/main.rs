@@ -16,6 +16,7 @@ mod events;
 mod files;
 mod isolation;
 mod jupyter;
+mod librechat;
 mod processes;
 mod requests;
 mod runs;
