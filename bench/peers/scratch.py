@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("ipykernel", "jupyter_client", "smolagents", "pydantic-monty", "pandas")
+PACKAGES = ("ipykernel", "jupyter_client", "smolagents", "pydantic-monty", "pandas", "e2b-code-interpreter")
 
 
 def build_directory() -> Path:
@@ -37,11 +37,11 @@ def environment(binary: str, fresh: bool) -> Path:
     mark = place / "installed"
     if fresh:
         shutil.rmtree(place, ignore_errors=True)
-    if not mark.exists():
+    if not mark.exists() or mark.read_text() != " ".join(PACKAGES):
         say(f"installing {', '.join(PACKAGES)} into {place}")
         shutil.rmtree(place, ignore_errors=True)
         install(interpreter, place, python)
-        mark.touch()
+        mark.write_text(" ".join(PACKAGES))
     return python
 
 

@@ -12,6 +12,8 @@ from .base import SEGFAULT, Peer, Session, wait_until
 
 class Driver(Peer):
     title = "Jupyter kernel"
+    kernel_name = "python3"
+    arguments = ["--log-level=ERROR"]
     notes = {
         "crash": "the client looks every millisecond and restarts the kernel at once",
         "time_out": "the client restarts the kernel: an interrupt is not heard in a C loop",
@@ -53,8 +55,8 @@ class Driver(Peer):
 class Kernel(Session):
     def __init__(self, peer: Driver) -> None:
         self.peer = peer
-        self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(extra_arguments=["--log-level=ERROR"])
+        self.manager = KernelManager(kernel_name=peer.kernel_name)
+        self.manager.start_kernel(extra_arguments=peer.arguments)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)

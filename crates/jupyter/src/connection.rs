@@ -1,6 +1,6 @@
 //! The connection file: where a kernel listens, and the key of its messages.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The contents of a connection file, as a Jupyter client writes it.
@@ -8,6 +8,19 @@ use std::path::{Path, PathBuf};
 pub struct ConnectionFile {
     transport: String,
     ip: String,
+    /// The ports of the sockets.
+    #[serde(flatten)]
+    pub ports: Ports,
+    /// The key that messages are signed with.
+    #[serde(default)]
+    pub key: String,
+    #[serde(default)]
+    signature_scheme: String,
+}
+
+/// The ports of a kernel's sockets, as connection files and `connect_reply` have them.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Ports {
     /// The port of the shell channel.
     pub shell_port: u16,
     /// The port of the control channel.
@@ -18,11 +31,6 @@ pub struct ConnectionFile {
     pub iopub_port: u16,
     /// The port of the heartbeat.
     pub hb_port: u16,
-    /// The key that messages are signed with.
-    #[serde(default)]
-    pub key: String,
-    #[serde(default)]
-    signature_scheme: String,
 }
 
 /// Why a connection file cannot be used.
@@ -90,6 +98,10 @@ impl ConnectionFile {
 impl std::fmt::Debug for ConnectionFile {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Without the key: it opens the kernel to its reader.
-        write!(out, "ConnectionFile({})", self.endpoint(self.shell_port))
+        write!(
+            out,
+            "ConnectionFile({})",
+            self.endpoint(self.ports.shell_port)
+        )
     }
 }

@@ -12,7 +12,7 @@ mod notebook;
 mod wire;
 mod zeromq_server;
 
-pub use connection::{ConnectionError, ConnectionFile};
+pub use connection::{ConnectionError, ConnectionFile, Ports};
 pub use kernel::{
     Kernel, KernelAbout, KernelEnd, Outgoing, OutgoingQueues, SessionOpener, outgoing_queues,
 };

@@ -48,15 +48,25 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let wire = Wire::new(&connection.key);
     let mut heartbeat = RepSocket::new();
-    bind(&mut heartbeat, "heartbeat", connection, connection.hb_port).await?;
+    bind(
+        &mut heartbeat,
+        "heartbeat",
+        connection,
+        connection.ports.hb_port,
+    )
+    .await?;
     let mut iopub = XPubSocket::new();
-    bind(&mut iopub, "iopub", connection, connection.iopub_port).await?;
-    let (shell_sender, shell) = router("shell", connection, connection.shell_port).await?;
-    let (stdin_sender, stdin) = router("stdin", connection, connection.stdin_port).await?;
+    bind(&mut iopub, "iopub", connection, connection.ports.iopub_port).await?;
+    let (shell_sender, shell) = router("shell", connection, connection.ports.shell_port).await?;
+    let (stdin_sender, stdin) = router("stdin", connection, connection.ports.stdin_port).await?;
     let (mut control_sender, control) =
-        router("control", connection, connection.control_port).await?;
+        router("control", connection, connection.ports.control_port).await?;
 
     let (queues, ordered, mut control_replies) = outgoing_queues();
+    let about = KernelAbout {
+        ports: Some(connection.ports),
+        ..about
+    };
     let kernel = Kernel::start(opener, about, queues);
     let publisher = Publisher {
         iopub,

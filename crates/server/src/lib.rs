@@ -13,6 +13,7 @@ mod e2b;
 mod error;
 mod http;
 mod jupyter;
+mod librechat;
 mod live;
 mod metrics;
 mod places;

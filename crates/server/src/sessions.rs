@@ -2,24 +2,31 @@
 
 use crate::auth::{Caller, random_id};
 use crate::error::ApiError;
-use crate::live::{DisplayFiles, EventRing, LiveSession, SessionHooks, SessionParts, Subject};
+use crate::live::{
+    CellOutcome, DisplayFiles, EventRing, LiveSession, QueuedBy, SessionHooks, SessionParts,
+    Subject,
+};
 use crate::places::Place;
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow, now};
+use axum::http::StatusCode;
 use cellblock_host::Session;
 use cellblock_host::journal::{Journal, Report, Restore};
-use cellblock_protocol::{CellResult, Isolation, Journaling, SessionOptions, Status};
+use cellblock_protocol::{
+    Cell, CellResult, Isolation, Journaling, SessionOptions, Status, WorkspacePlace,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// The longest title.
 const MAX_TITLE_CHARS: usize = 200;
 
 /// What a new session is to be.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NewSession {
     pub(crate) title: Option<String>,
     pub(crate) options: SessionOptions,
@@ -72,6 +79,41 @@ impl AppState {
         self.audit(caller.id(), "session.open", Some(&live.id), None)
             .await;
         Ok(live)
+    }
+
+    /// Opens a session whose workspace is at this path. Walls without a view of their own cannot put it there: then it is where it always is.
+    pub(crate) async fn open_session_at(
+        &self,
+        caller: &Caller,
+        place: &str,
+        new: NewSession,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        let mut placed = new.clone();
+        placed.options.workspace_at = WorkspacePlace::new(place).unwrap_or_default();
+        match self.open_checked_session(caller, placed).await {
+            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+                self.open_checked_session(caller, new).await
+            }
+            other => other,
+        }
+    }
+
+    /// Queues a cell, within the limits of its user. Returns its number, and its outcome when it is over.
+    pub(crate) async fn queue_cell(
+        &self,
+        caller: &Caller,
+        live: &LiveSession,
+        cell: Cell,
+    ) -> Result<(u64, oneshot::Receiver<CellOutcome>), ApiError> {
+        self.check_cell_quota(caller).await?;
+        let by = QueuedBy {
+            user: caller.user.name.clone(),
+        };
+        let (number, outcome) = live.queue(cell, by)?;
+        let told = Some(number.to_string());
+        self.audit(caller.id(), "cell.run", Some(&live.id), told)
+            .await;
+        Ok((number, outcome))
     }
 
     /// Refuses a caller whose account was locked or removed after the connection began: a WebSocket of a kernel outlives the request that

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -136,6 +137,8 @@ def test_an_interrupt_is_heard_at_once(kernel):
 def test_two_clients_share_a_kernel(kernel):
     manager, client = kernel
     other = manager.client()
+    # A manager gives all its clients one identity. Sockets of ZeroMQ with the same identity displace each other.
+    other.session.session = uuid.uuid4().hex
     other.start_channels()
     other.wait_for_ready(timeout=PATIENCE)
     run(client, "x = 5")

@@ -234,6 +234,7 @@ pub(crate) fn about(host: &Host) -> KernelAbout {
     KernelAbout {
         python_version: host.environment().interpreter.version.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        ports: None,
     }
 }
 

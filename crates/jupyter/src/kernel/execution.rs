@@ -1,5 +1,6 @@
 //! Running a cell: its events become messages, its result the reply.
 
+use super::cell_text::{help_line, hides_value, next_input, notebook_forms};
 use super::commands::Command;
 use super::endings::{self, Failure};
 use super::shell::ShellLoop;
@@ -8,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use cellblock_protocol::{
-    Cell, CellResult, CommKind, CommMessage, Cursor, Detail, Display, Event, MimeBundle, Status,
+    Cell, CellResult, CommKind, CommMessage, Cursor, Detail, Display, Event, Status,
 };
 use cellblock_session::{Running, Session};
 use serde_json::{Map, Value, json};
@@ -92,6 +93,14 @@ struct PendingOutput {
     stream: &'static str,
     text: String,
     due: Option<Instant>,
+}
+
+/// What a cell gave so far that goes into its reply, and the output that was not sent yet.
+#[derive(Default)]
+struct Progress {
+    pending: PendingOutput,
+    /// What the front end shall offer as its next cell. Only the last one counts.
+    next_input: Option<Value>,
 }
 
 impl ShellLoop {
@@ -200,14 +209,14 @@ impl ShellLoop {
         };
         // Answers to questions of earlier cells mean nothing to this one.
         while self.requests.stdin.try_recv().is_ok() {}
-        let mut pending = PendingOutput::default();
+        let mut progress = Progress::default();
         let mut question: Option<String> = None;
         loop {
-            let due = pending.due;
+            let due = progress.pending.due;
             let event = tokio::select! {
                 event = running.next() => event,
                 () = wait_until(due), if due.is_some() => {
-                    self.send_output(request, &mut pending).await;
+                    self.send_output(request, &mut progress.pending).await;
                     continue;
                 }
                 reply = self.requests.stdin.recv(), if question.is_some() => {
@@ -219,11 +228,11 @@ impl ShellLoop {
             };
             match event {
                 Some(Event::Result { result }) => {
-                    self.send_output(request, &mut pending).await;
-                    return self.finish(request, *result).await;
+                    self.send_output(request, &mut progress.pending).await;
+                    return self.finish(request, *result, progress.next_input).await;
                 }
                 Some(Event::Error { message, .. }) => {
-                    self.send_output(request, &mut pending).await;
+                    self.send_output(request, &mut progress.pending).await;
                     return Executed::Failed(Failure::of_kernel(message));
                 }
                 Some(Event::InputRequest {
@@ -231,11 +240,11 @@ impl ShellLoop {
                     prompt,
                     password,
                 }) => {
-                    self.send_output(request, &mut pending).await;
+                    self.send_output(request, &mut progress.pending).await;
                     let content = json!({"prompt": prompt, "password": password});
                     question = self.ask_client(request, &running, call, content).await;
                 }
-                Some(event) => self.show(request, event, &mut pending).await,
+                Some(event) => self.show(request, event, &mut progress).await,
                 None => {
                     let problem = "the session ended under the cell".to_owned();
                     return Executed::Failed(Failure::of_kernel(problem));
@@ -262,16 +271,16 @@ impl ShellLoop {
     }
 
     /// Passes on an event of a cell that runs.
-    async fn show(
-        &mut self,
-        request: &ExecuteRequest<'_>,
-        event: Event,
-        pending: &mut PendingOutput,
-    ) {
+    async fn show(&mut self, request: &ExecuteRequest<'_>, event: Event, progress: &mut Progress) {
+        let pending = &mut progress.pending;
         match event {
             Event::Stdout { text } => self.add_output(request, pending, "stdout", &text).await,
             Event::Stderr { text } => self.add_output(request, pending, "stderr", &text).await,
             Event::Display(display) => {
+                if let Some(wanted) = next_input(&display.mime) {
+                    progress.next_input = Some(wanted);
+                    return;
+                }
                 self.send_output(request, pending).await;
                 self.show_display(request, display).await;
             }
@@ -336,7 +345,13 @@ impl ShellLoop {
             .await;
     }
 
-    async fn finish(&mut self, request: &ExecuteRequest<'_>, result: CellResult) -> Executed {
+    async fn finish(
+        &mut self,
+        request: &ExecuteRequest<'_>,
+        result: CellResult,
+        next_input: Option<Value>,
+    ) -> Executed {
+        let payload = Vec::from_iter(next_input);
         self.counts.note_cell(result.cell);
         let notice = endings::notice(&result, &self.counts);
         if let Some(notice) = notice {
@@ -349,7 +364,7 @@ impl ShellLoop {
         }
         let Some(value) = result.value.filter(|_| !hides_value(request.code)) else {
             return Executed::Done {
-                payload: Vec::new(),
+                payload,
                 value: None,
             };
         };
@@ -363,7 +378,7 @@ impl ShellLoop {
             self.outlet.publish("execute_result", parent, content).await;
         }
         Executed::Done {
-            payload: Vec::new(),
+            payload,
             value: Some(value.repr),
         }
     }
@@ -464,58 +479,5 @@ impl ShellLoop {
 async fn wait_until(due: Option<Instant>) {
     if let Some(due) = due {
         tokio::time::sleep_until(due).await;
-    }
-}
-
-/// The forms of something to show that notebooks know. The table is for our own front end, and as large as the HTML beside it.
-fn notebook_forms(mut mime: MimeBundle) -> Value {
-    mime.retain(|kind, _| kind != MimeBundle::TABLE);
-    json!(mime)
-}
-
-/// The name in a cell that only asks for help: `name?`, `?name`, or with two question marks for the source text.
-fn help_line(code: &str) -> Option<(&str, Detail)> {
-    let line = code.trim();
-    let name = line.trim_matches('?');
-    let marks = line.len() - name.len();
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|letter| letter.is_alphanumeric() || "._".contains(letter))
-    };
-    let name = name.trim();
-    match marks {
-        1 if is_name(name) => Some((name, Detail::Summary)),
-        2 if is_name(name) => Some((name, Detail::Source)),
-        _ => None,
-    }
-}
-
-/// Whether a cell ends with a semicolon, which hides its value.
-fn hides_value(code: &str) -> bool {
-    let line = code.trim_end().lines().next_back().unwrap_or_default();
-    line.ends_with(';') && !line.contains('#')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_that_asks_for_help_is_recognized() {
-        assert_eq!(help_line("zip?"), Some(("zip", Detail::Summary)));
-        assert_eq!(help_line(" ??a.b \n"), Some(("a.b", Detail::Source)));
-        for code in ["zip", "x = 1?", "?", "a?\nb", "f('?')", "'what?'"] {
-            assert_eq!(help_line(code), None, "{code}");
-        }
-    }
-
-    #[test]
-    fn a_semicolon_at_the_end_hides_the_value() {
-        assert!(hides_value("1 + 1;"));
-        assert!(hides_value("x = 1\nx; \n"));
-        assert!(!hides_value("1 # one;"));
-        assert!(!hides_value("1;\n2"));
     }
 }

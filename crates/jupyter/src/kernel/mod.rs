@@ -1,6 +1,7 @@
 //! The kernel: takes requests of clients, runs cells in a session, and sends replies and output.
 
 mod answers;
+mod cell_text;
 mod commands;
 mod control;
 mod endings;
@@ -10,6 +11,7 @@ mod output;
 mod sessions;
 mod shell;
 
+use crate::connection::Ports;
 use crate::message::{Channel, Message, MessageFactory};
 pub use output::{Outgoing, OutgoingQueues, outgoing_queues};
 use sessions::CurrentSession;
@@ -27,6 +29,8 @@ pub struct KernelAbout {
     pub python_version: String,
     /// The version of Cellblock.
     pub version: String,
+    /// The ports of its sockets; none where messages travel over a WebSocket.
+    pub ports: Option<Ports>,
 }
 
 /// A kernel that runs. A handle: clones are the same kernel, which ends when the last one is dropped, or when a client asks for it.

@@ -154,6 +154,7 @@ impl ShellLoop {
     async fn answer_question(&mut self, request: &Message) -> Value {
         match request.kind() {
             "kernel_info_request" => answers::kernel_info(&self.about),
+            "connect_request" if self.about.ports.is_some() => json!(self.about.ports),
             "history_request" => self.history.answer(request),
             "comm_info_request" => self.comm_info(request.text("target_name")),
             "shutdown_request" => {

@@ -35,6 +35,7 @@ pub(crate) fn about() -> KernelAbout {
     KernelAbout {
         python_version: "3.11.0".to_owned(),
         version: "0.0.0".to_owned(),
+        ports: None,
     }
 }
 

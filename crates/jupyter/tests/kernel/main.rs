@@ -5,3 +5,4 @@ mod cells;
 mod client;
 mod commands;
 mod questions;
+mod sockets;

@@ -6,7 +6,7 @@ use crate::http::changes_state;
 use crate::state::AppState;
 use crate::store::{Role, TokenRow, User, now};
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
@@ -113,6 +113,16 @@ pub(crate) async fn authorize(
         });
     }
     Ok(next.run(request).await)
+}
+
+/// Marks requests of programs as meant, for dialects whose clients do not know the header of this server.
+pub(crate) async fn mark_programs(mut request: Request, next: Next) -> Response {
+    let headers = request.headers_mut();
+    // A browser adds a cookie or an origin to what a foreign page sends. A request with neither comes from a program.
+    if !headers.contains_key(COOKIE) && !headers.contains_key(ORIGIN) {
+        headers.insert("x-cellblock", HeaderValue::from_static("1"));
+    }
+    next.run(request).await
 }
 
 /// A user that was found, and the token by which.

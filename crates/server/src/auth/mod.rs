@@ -6,7 +6,8 @@ mod secrets;
 mod tries;
 
 pub(crate) use caller::{
-    Access, Caller, LOGIN_SECONDS, Scope, authorize, login_cookie, login_hash, remove_cookie,
+    Access, Caller, LOGIN_SECONDS, Scope, authorize, login_cookie, login_hash, mark_programs,
+    remove_cookie,
 };
 pub(crate) use passwords::{check_password, hash_password, validate_password, validate_user_name};
 pub(crate) use secrets::{Secret, hash_of, random_id};

@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_protocol::{HostPattern, Limits, NetworkRule, SessionOptions, Shell, WorkspacePlace};
+use cellblock_protocol::{HostPattern, Limits, NetworkRule, SessionOptions, Shell};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -257,30 +257,18 @@ impl AppState {
             return self.open_snapshot(caller, &snapshot, settings, life).await;
         }
         settings.env = self.environment_of_template(&settings.template)?;
-        let open = async |place: WorkspacePlace| {
-            let options = SessionOptions {
+        let new = NewSession {
+            title: Some(format!("E2B sandbox ({})", settings.template)),
+            options: SessionOptions {
                 env: settings.env.clone(),
-                workspace_at: place,
                 shell: Shell::E2b,
                 limits: sandbox_limits(),
                 network: self.network_of(&settings),
                 ..SessionOptions::default()
-            };
-            let new = NewSession {
-                title: Some(format!("E2B sandbox ({})", settings.template)),
-                options,
-                chat: None,
-            };
-            self.open_checked_session(caller, new).await
+            },
+            chat: None,
         };
-        let home = WorkspacePlace::new(HOME).unwrap_or_default();
-        let live = match open(home).await {
-            // Walls without a view of their own cannot put the workspace anywhere.
-            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => {
-                open(WorkspacePlace::default()).await?
-            }
-            other => other?,
-        };
+        let live = self.open_session_at(caller, HOME, new).await?;
         self.add_sandbox(
             caller,
             live,

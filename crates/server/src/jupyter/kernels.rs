@@ -211,6 +211,7 @@ fn start_kernel(
     let about = KernelAbout {
         python_version: interpreter.version.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        ports: None,
     };
     let kernel = Kernel::start(Arc::clone(opener) as Arc<dyn SessionOpener>, about, queues);
     let replies = Arc::clone(clients);

@@ -4,11 +4,11 @@ mod channels;
 mod frames;
 mod kernels;
 
-use crate::auth::{Access, Caller, Scope, authorize};
+use crate::auth::{Access, Caller, Scope, authorize, mark_programs};
 use crate::error::ApiError;
 use crate::state::AppState;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, LOCATION, ORIGIN};
+use axum::http::header::{AUTHORIZATION, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -45,15 +45,11 @@ async fn take_credentials(mut request: Request, next: Next) -> Response {
         .find_map(|pair| pair.strip_prefix("token="))
         .filter(|token| !token.is_empty())
         .and_then(|token| HeaderValue::from_str(&format!("token {token}")).ok());
-    let headers = request.headers_mut();
     if let Some(token) = token {
+        let headers = request.headers_mut();
         headers.entry(AUTHORIZATION).or_insert(token);
     }
-    // A browser adds a cookie or an origin to what a foreign page sends. A request with neither comes from a program.
-    if !headers.contains_key(COOKIE) && !headers.contains_key(ORIGIN) {
-        headers.insert("x-cellblock", HeaderValue::from_static("1"));
-    }
-    next.run(request).await
+    mark_programs(request, next).await
 }
 
 async fn version() -> Json<Value> {

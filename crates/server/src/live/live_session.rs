@@ -90,7 +90,7 @@ struct QueuedCell {
 }
 
 /// The result of a cell, or why there is none.
-type CellOutcome = Result<Box<CellResult>, ApiError>;
+pub(crate) type CellOutcome = Result<Box<CellResult>, ApiError>;
 
 impl LiveSession {
     /// Starts the tasks of a session: one runs its cells, one passes on what happens between them.

@@ -8,6 +8,8 @@ mod ring;
 
 pub(crate) use displays::DisplayFiles;
 pub(crate) use event_json::{event_json, result_json};
-pub(crate) use live_session::{AnswerTo, LiveSession, QueuedBy, SessionHooks, SessionParts};
+pub(crate) use live_session::{
+    AnswerTo, CellOutcome, LiveSession, QueuedBy, SessionHooks, SessionParts,
+};
 pub(crate) use registry::Registry;
 pub(crate) use ring::{EventRing, Gone, RingEvent, Subject};

@@ -5,7 +5,7 @@ use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
-use crate::live::{AnswerTo, QueuedBy, result_json};
+use crate::live::{AnswerTo, result_json};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -95,15 +95,8 @@ async fn start(
     JsonBody(cell): JsonBody<Cell>,
 ) -> Result<Response, ApiError> {
     let live = state.session(&caller, &id).await?;
-    state.check_cell_quota(&caller).await?;
     let after = live.ring.newest();
-    let by = QueuedBy {
-        user: caller.user.name.clone(),
-    };
-    let (number, outcome) = live.queue(cell, by)?;
-    state
-        .audit(caller.id(), "cell.run", Some(&id), Some(number.to_string()))
-        .await;
+    let (number, outcome) = state.queue_cell(&caller, &live, cell).await?;
     let wants_events = headers
         .get_all(ACCEPT)
         .iter()

@@ -24,6 +24,7 @@ mod tokens;
 mod uploads;
 
 pub(crate) use chats::{fork_chat, new_chat};
+pub(crate) use sessions::disposition;
 pub(crate) use table::{BodyKind, Route};
 
 use crate::e2b;
@@ -93,6 +94,7 @@ pub(crate) fn router(state: &AppState) -> Router {
         .merge(web::router())
         .merge(e2b::router(state))
         .merge(crate::jupyter::router(state))
+        .merge(crate::librechat::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), e2b::dispatch))
         .layer(from_fn_with_state(state.clone(), check_request))

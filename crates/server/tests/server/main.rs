@@ -17,6 +17,7 @@ mod files;
 mod hosts;
 mod isolation;
 mod jupyter;
+mod librechat;
 mod places;
 mod processes;
 mod requests;

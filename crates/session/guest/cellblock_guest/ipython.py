@@ -124,6 +124,10 @@ class Notebook:
         return forms or None
 
 
+# The form of a display by which a kernel knows the text of the next cell.
+_NEXT_INPUT = "application/vnd.cellblock.next-input+json"
+
+
 def _make_shell(module: Any, display: Display) -> Any:
     from IPython.core.displayhook import DisplayHook  # type: ignore[import-not-found]
     from IPython.core.displaypub import DisplayPublisher  # type: ignore[import-not-found]
@@ -163,6 +167,10 @@ def _make_shell(module: Any, display: Display) -> Any:
 
         def enable_gui(self, gui: Any = None) -> None:
             """Sessions have no windows. `%matplotlib inline` calls this."""
+
+        def set_next_input(self, s: str, replace: bool = False) -> None:
+            """The text that the front end shall offer as its next cell: `%load`, `%recall`."""
+            display.function({"text/plain": s, _NEXT_INPUT: {"text": s, "replace": replace}}, raw=True)
 
         def init_virtualenv(self) -> None:
             pass

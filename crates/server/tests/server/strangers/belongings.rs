@@ -157,7 +157,9 @@ impl Belongings {
 
     /// A path of a dialect with every id of the owner that it can name, and with an id that never existed.
     pub fn in_dialect(&self, path: &str) -> Vec<DialectRequest> {
+        let chat_code = format!("cell{}", self.session);
         let ids: Vec<&str> = match path.split('/').find(|part| part.ends_with('s')) {
+            _ if path.starts_with("/librechat/") => vec![&chat_code],
             Some("sandboxes") => vec![&self.sandbox.id, &self.paused.id],
             Some("kernels") => vec![&self.kernel],
             Some("templates") => vec![&self.snapshot],

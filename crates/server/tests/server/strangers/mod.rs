@@ -70,7 +70,12 @@ async fn no_route_of_a_dialect_tells_another_users_ids_from_ids_that_never_exist
     let owned = Belongings::of(&owner).await;
     let before = owned.state(&owner).await;
     let mut tried = 0;
-    for path in dialect_paths(&["e2b/control.rs", "e2b/unsupported.rs", "jupyter/mod.rs"]) {
+    for path in dialect_paths(&[
+        "e2b/control.rs",
+        "e2b/unsupported.rs",
+        "jupyter/mod.rs",
+        "librechat/mod.rs",
+    ]) {
         if !path.contains('{') {
             continue;
         }
@@ -201,6 +206,7 @@ async fn a_route_that_no_test_here_asks_is_found() {
         "e2b/envd.rs",
         "e2b/unsupported.rs",
         "jupyter/mod.rs",
+        "librechat/mod.rs",
         "routes/mod.rs",
         "web/mod.rs",
     ];
