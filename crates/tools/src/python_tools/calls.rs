@@ -173,7 +173,6 @@ struct CallsOfCell {
 }
 
 struct ActiveCall {
-    name: String,
     reply: oneshot::Sender<Reply>,
     stopped_at: Option<Instant>,
 }
@@ -256,7 +255,6 @@ impl CallsOfCell {
             let arguments = Value::Object(call.arguments).to_string();
             let answer = json!({ "id": call.id, "name": call.name, "arguments": arguments });
             let active = ActiveCall {
-                name: call.name,
                 reply: call.reply,
                 stopped_at: None,
             };
