@@ -1,7 +1,7 @@
 //! Reports: the results of an evaluation, as a file, compared with earlier ones, and as a table of scores.
 
 use cellblock_agent::{Format, RunStatus};
-use cellblock_model::Usage;
+use cellblock_model::{Cost, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -56,6 +56,9 @@ pub struct Totals {
     pub failed_cells: usize,
     /// The tokens used.
     pub usage: Usage,
+    /// The cost of the tokens, where prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// The duration of all tasks added up, in milliseconds.
     pub ms: u64,
 }
@@ -95,6 +98,9 @@ pub struct TaskReport {
     pub asked_again: usize,
     /// The tokens used.
     pub usage: Usage,
+    /// The cost of the tokens, where prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// The duration of the task in milliseconds.
     pub ms: u64,
     /// How often the task was run beyond the first time. The numbers above are sums over all tries; the answer and the problems are those
@@ -107,6 +113,14 @@ pub struct TaskReport {
     /// Whether the first try passed, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_passed: Option<bool>,
+}
+
+/// The sum of two costs, of which one may not be known.
+fn sum_of_costs(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
+    match (one, other) {
+        (Some(Cost(one)), Some(Cost(other))) => Some(Cost(one + other)),
+        _ => one.or(other),
+    }
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -131,6 +145,7 @@ impl TaskReport {
         self.failed_cells += next.failed_cells;
         self.asked_again += next.asked_again;
         self.usage += next.usage;
+        self.cost = sum_of_costs(self.cost, next.cost);
         self.ms += next.ms;
         if self.passed && !next.passed {
             (self.passed, self.status) = (false, next.status);
@@ -268,6 +283,7 @@ impl EvalReport {
             totals.parsed_at_first_try += task.parsed_at_first_try;
             totals.failed_cells += task.failed_cells;
             totals.usage += task.usage;
+            totals.cost = sum_of_costs(totals.cost, task.cost);
             totals.ms += task.ms;
         }
         if totals.tasks > 0 {

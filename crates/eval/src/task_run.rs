@@ -209,6 +209,7 @@ fn report(
         repairs: reply_problems.repairs,
         asked_again: reply_problems.asked_again,
         usage: outcome.usage,
+        cost: outcome.cost,
         answer: outcome.answer,
         ..TaskReport::default()
     }
@@ -327,6 +328,8 @@ async fn ask_plainly(
                 .filter_map(|check| check.check_plain_reply(&reply.text).err())
                 .collect();
             report.usage = reply.usage;
+            let prices = model.capabilities().prices;
+            report.cost = prices.map(|prices| prices.cost(&reply.usage));
             report.answer = Some(Value::String(reply.text));
         }
         None => report.problems.push("there is no answer".to_owned()),

@@ -37,20 +37,19 @@ const TOOLS: &[ToolWords] = &[
     ToolWords {
         name: "execute_python_code",
         english: "Runs Python code in a live session",
-        description: "在持续运行的会话中执行 Python 代码, 返回输出、值、图表和新文件。\n\n变量和导入会保留。要看到结果, 请用 print \
-            打印, 或写成最后一个表达式; plt.show() 显示图表。出错时, 出错之前已执行的部分保留; 超时或崩溃时, 全部撤销。缺少的软件包用 \
-            install_packages 申请 (如果提供了该工具)。宿主的工具是函数: 见 help(tools)。",
+        description: "在持续的会话中执行 Python 代码, 返回输出、值、图表和新文件。变量和导入保留。用 print \
+            或最后一个表达式看结果, plt.show() 显示图表。出错时此前的部分保留, 超时或崩溃时全部撤销。缺少的软件包用 \
+            install_packages 申请 (如有)。宿主工具是函数: 见 help(tools)。",
         parameters: &[
-            ("python_code_snippet", "可以使用顶层 await。"),
+            ("python_code_snippet", "可用顶层 await。"),
             ("timeout", "秒数。"),
         ],
     },
     ToolWords {
         name: "compute",
         english: "Evaluates one Python expression exactly",
-        description: "用会话中的变量精确计算一个 Python 表达式, 不改变任何东西。sqrt、Decimal、date、Counter 等无需导入。\
-            语句、导入和 print 会被拒绝。",
-        parameters: &[("code", "一个表达式。"), ("description", "简短说明。")],
+        description: "用会话的变量精确计算一个表达式, 不作改变。sqrt、Decimal、date、Counter 等无需导入。不接受语句、导入和 print。",
+        parameters: &[("code", "一个表达式。"), ("description", "说明。")],
     },
     ToolWords {
         name: "recursive_plan_tree_todo",
@@ -62,24 +61,23 @@ const TOOLS: &[ToolWords] = &[
     ToolWords {
         name: "file_reader",
         english: "Reads a text file of the workspace",
-        description: "读取工作区中的文本文件。超过 max_size_mb 的文件只返回行数和字节数。",
+        description: "读取工作区的文本文件。超过 max_size_mb 的只返回行数和字节数。",
         parameters: &[
-            ("file_path", "相对于工作区的路径。"),
+            ("file_path", "工作区内的路径。"),
             ("encoding", "例如 gbk。"),
-            ("max_size_mb", "最大兆字节数。"),
         ],
     },
     ToolWords {
         name: "list_files",
         english: "Lists the files of the workspace",
-        description: "列出工作区中的文件及其大小。",
-        parameters: &[("directory", "只列出此目录下的文件。")],
+        description: "列出工作区的文件和大小。",
+        parameters: &[("directory", "只列此目录下的。")],
     },
     ToolWords {
         name: "undo",
         english: "Takes back the last calls of execute_python_code",
-        description: "当代码弄坏了状态时, 撤销最近几次 execute_python_code 调用, 包括变量和文件。工具在外部所做的事不会撤销。",
-        parameters: &[("count", "撤销几次。")],
+        description: "撤销最近几次 execute_python_code, 连同变量和文件。外部的影响不撤销。",
+        parameters: &[("count", "次数。")],
     },
     ToolWords {
         name: "checkpoints",

@@ -168,11 +168,11 @@ struct CallsOfCell {
     to_stop: VecDeque<u64>,
     /// The question of the code for the next call, which waits for its answer.
     question: Option<String>,
-    is_over: bool,
+    /// When the code was told that there are no more calls. Its cell must end soon.
+    over_since: Option<Instant>,
 }
 
 struct ActiveCall {
-    name: String,
     reply: oneshot::Sender<Reply>,
     stopped_at: Option<Instant>,
 }
@@ -185,7 +185,7 @@ impl CallsOfCell {
             active: BTreeMap::new(),
             to_stop: VecDeque::new(),
             question: None,
-            is_over: false,
+            over_since: None,
         }
     }
 
@@ -198,7 +198,7 @@ impl CallsOfCell {
         self.waiting.push_back(first);
         let mut has_callers = true;
         loop {
-            let takes_more = has_callers && !self.is_over;
+            let takes_more = has_callers && self.over_since.is_none();
             let next_check = self.next_check();
             tokio::select! {
                 biased;
@@ -255,14 +255,13 @@ impl CallsOfCell {
             let arguments = Value::Object(call.arguments).to_string();
             let answer = json!({ "id": call.id, "name": call.name, "arguments": arguments });
             let active = ActiveCall {
-                name: call.name,
                 reply: call.reply,
                 stopped_at: None,
             };
             self.active.insert(call.id, active);
             answer
         } else if self.active.is_empty() && self.waiting.is_empty() {
-            self.is_over = true;
+            self.over_since = Some(Instant::now());
             Value::Null
         } else {
             self.question = Some(question);
@@ -294,6 +293,9 @@ impl CallsOfCell {
 
     /// The time when a call that is to be stopped must have ended, or the code must have answered.
     fn next_check(&self) -> Option<Instant> {
+        if let Some(since) = self.over_since {
+            return Some(since + SILENCE_GRACE);
+        }
         let grace = match self.question {
             Some(_) => STOP_GRACE,
             None => SILENCE_GRACE,

@@ -434,6 +434,13 @@ def hang(seconds: float) -> None:
     """Takes long."""
     time.sleep(seconds)
 
+@tool(time_limit=1)
+def deaf() -> None:
+    """Takes long and hears no signal."""
+    import signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    time.sleep(600)
+
 def calculate() -> int:
     """Says a number."""
     return 7
@@ -494,6 +501,16 @@ print(calculate())";
     assert_eq!(
         printed(&runner, code),
         format!("{given_up}{given_up}a\nb\nc\n7\n")
+    );
+    assert_eq!(text(&runner, "calculate", json!({})), "7");
+}
+
+#[test]
+fn a_call_that_cannot_be_stopped_costs_the_session_and_not_the_next_call() {
+    let runner = beside();
+    assert_eq!(
+        text(&runner, "deaf", json!({})),
+        "Tool call failed: `deaf` did not answer within 1 s and was given up"
     );
     assert_eq!(text(&runner, "calculate", json!({})), "7");
 }

@@ -173,7 +173,7 @@ impl Row {
             Row::IdleSession => 6.0,
             Row::Flood => 200.0,
             Row::Exec => 60.0,
-            Row::AgentStep => 2.0,
+            Row::AgentStep => 0.2,
             Row::AgentMemory => 30.0,
             Row::RunsAtOnce => 5_000.0,
             Row::FirstRequest => 80.0,
