@@ -297,8 +297,10 @@ cellblock.host._close_all()
     assert "this process is ending" in out
 
 
-# `python/test --long` opens as many as a server does in a day.
-DROPPED = int(os.environ.get("CELLBLOCK_DROPPED_SESSIONS", "60"))
+# The long run opens as many as a server does in a day.
+DROPPED = 10_000 if os.environ.get("CELLBLOCK_LONG") else 300
+# A session takes some milliseconds. A busy machine may take longer, but sessions that pile up take ever longer.
+MAX_SECONDS_EACH = 1.0
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -309,17 +311,20 @@ def test_sessions_that_are_opened_and_dropped_do_not_pile_up(kind):
         for _ in range(DROPPED):
             await AsyncSession(host=host).open()
 
+    start = time.monotonic()
     if kind == "sync":
         for _ in range(DROPPED):
             Session(host=host)
     else:
         asyncio.run(open_and_drop())
+    took = time.monotonic() - start
     with Session(host=host) as session:
         children = _descendants(host.pid())
         assert session.run("1").ok
     host.close()
-    # Each session has several processes: those of 60 would be hundreds.
+    # Each session has several processes: those of all would be many hundreds.
     assert len(children) < 60
+    assert took < DROPPED * MAX_SECONDS_EACH
 
 
 def _descendants(pid: int) -> list[int]:

@@ -4,6 +4,7 @@
 //! The kernel has no limit for one session, but the filter asks init before a pipe is made. Init counts what it allowed, and looks at what there is
 //! when that is too much.
 
+use crate::init::stopped::is_living;
 use crate::init::sweep::each_entry;
 use crate::init::watchdog::calls_under_way::CallsUnderWay;
 use crate::init::watchdog::process_memory::living_thread;
@@ -365,12 +366,13 @@ fn is_one_file((process, number): (Pid, Fd), (other, other_number): (Pid, Fd)) -
     outcome == Ok(0)
 }
 
-/// Calls `visit` with each descriptor of a process and what its link says. Returns whether one may look: a process that has ended has none.
+/// Calls `visit` with each descriptor of a process and what its link says. Returns whether one may look: a process that has ended has none, also while it waits for
+/// its parent.
 fn each_descriptor(proc_directory: Fd, pid: Pid, mut visit: impl FnMut(Fd, &[u8])) -> bool {
     let directory = Text::<32>::new(format_args!("{pid}/fd"))
         .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
     let Ok(directory) = directory else {
-        return !crate::init::sweep::is_there(proc_directory, pid);
+        return !is_living(proc_directory, pid);
     };
     each_entry(directory, |number| {
         let mut target = [0; 64];

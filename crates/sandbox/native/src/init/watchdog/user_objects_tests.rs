@@ -145,3 +145,17 @@ fn a_set_knows_what_is_in_it_and_when_it_is_full() {
     assert_eq!(added, [new, old, new, new, new, old, None]);
     assert_eq!(set.count, 4);
 }
+
+#[test]
+fn a_process_that_has_ended_and_waits_for_its_parent_hides_nothing() {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let processes = crate::walls::mounts::open_proc().unwrap();
+    let pid = child.id() as Pid;
+    while crate::init::stopped::is_living(processes, pid) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut census = DescriptorCensus::new();
+    census.add(processes, pid);
+    assert_eq!(census.counted(Some(0)).pipes, Some(0));
+    child.wait().unwrap();
+}
