@@ -46,4 +46,4 @@ def plain(text):
 def test_a_notebook_gives_the_same(path):
     if path.name in LEFT_OUT:
         pytest.skip(LEFT_OUT[path.name])
-    assert outputs(path, "cellblock") == outputs(path, "ipykernel")
+    assert outputs(path, "cellblock-here") == outputs(path, "ipykernel")
