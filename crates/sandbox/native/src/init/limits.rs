@@ -10,7 +10,7 @@ use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
 use crate::init::watchdog::{self, Finding, Glance, Watched};
-use crate::sys::{Errno, Pid, monotonic_milliseconds, signals};
+use crate::sys::{Errno, Pid, monotonic_milliseconds, poll, signals};
 use crate::walls::limits;
 use crate::wire::message::from_init;
 
@@ -244,7 +244,16 @@ impl Session {
 }
 
 impl Census for Session {
+    /// A process that is just beginning or ending cannot be looked at for a moment.
     fn counted(&self) -> Counted {
+        const LOOKS: usize = 5;
+        for _ in 1..LOOKS {
+            let counted = self.count_objects();
+            if counted.pipes.is_some() {
+                return counted;
+            }
+            poll(&mut [], 1);
+        }
         self.count_objects()
     }
 
