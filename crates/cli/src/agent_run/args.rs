@@ -1,5 +1,6 @@
 //! The flags of everything that asks a model.
 
+use super::labels::Labels;
 use super::recording::SessionNote;
 use super::restoration::RunRestoration;
 use crate::args::{ApprovalArgs, ToolboxArgs, install_packages};
@@ -125,6 +126,13 @@ pub(crate) struct AgentRunArgs {
     pub(super) python: PythonArgs,
     #[command(flatten)]
     environment: EnvironmentArgs,
+}
+
+impl AgentRunArgs {
+    /// The words around the run, in its language.
+    pub(crate) fn labels(&self) -> Labels {
+        Labels(self.agent.locale.unwrap_or_default())
+    }
 }
 
 impl ModelArgs {

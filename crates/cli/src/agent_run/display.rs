@@ -1,8 +1,8 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
+use super::labels::{Heading, Labels};
 use crate::terminal::{
-    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, plural, print_restored,
-    remedy,
+    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, print_restored, remedy,
 };
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
@@ -20,6 +20,7 @@ const MAX_PREVIEW_CHARS: usize = 60;
 pub(crate) struct Display {
     console: Console,
     place: Place,
+    labels: Labels,
     is_live: bool,
     spinner: Spinner,
     seen: Mutex<Seen>,
@@ -43,12 +44,13 @@ struct Seen {
 }
 
 impl Display {
-    pub(crate) fn new(console: &Console, place: Place) -> Arc<Display> {
+    pub(crate) fn new(console: &Console, place: Place, labels: Labels) -> Arc<Display> {
         let is_live = console.err_is_terminal();
         let spinner = Spinner::new(console);
         Arc::new(Display {
             console: console.clone(),
             place,
+            labels,
             is_live,
             spinner,
             seen: Mutex::default(),
@@ -88,14 +90,12 @@ impl Display {
             }
             RunEvent::Retrying { reason } => {
                 seen.undecided.clear();
-                self.note(&mut seen, &format!("the model is asked again: {reason}"))
+                self.note(&mut seen, &self.labels.asked_again(reason))
             }
             RunEvent::Resumed { steps, format } => {
                 seen.may_answer = answers_in_text(*format);
-                self.note(
-                    &mut seen,
-                    &format!("the run goes on after {}", plural(*steps as u64, "step")),
-                );
+                let text = self.labels.resumed(*steps);
+                self.note(&mut seen, &text);
             }
             RunEvent::Spent { usage } => seen.usage = *usage,
             RunEvent::Thought { text, .. } => {
@@ -106,10 +106,8 @@ impl Display {
                 self.end_line(&mut seen);
             }
             RunEvent::Repaired { repairs } => {
-                self.note(
-                    &mut seen,
-                    &format!("the reply was repaired: {}", repairs.join("; ")),
-                );
+                let text = self.labels.repaired(&repairs.join("; "));
+                self.note(&mut seen, &text);
             }
             RunEvent::Malformed { problem } => {
                 self.decide(&mut seen);
@@ -119,29 +117,25 @@ impl Display {
             RunEvent::Call {
                 name, arguments, ..
             } => {
-                self.label(&mut seen, &format!("Calling {name}"));
+                self.label(&mut seen, &self.labels.calling(name));
                 let text: String = arguments.to_string().chars().take(1_000).collect();
                 self.say(&text);
             }
             RunEvent::Cell { event } => self.cell(&mut seen, event),
             RunEvent::WaitingForApproval { .. } => self.clear(),
             RunEvent::Plan { version, markdown } => {
-                self.label(&mut seen, &format!("Plan, version {version}"));
+                self.label(&mut seen, &self.labels.plan(version));
                 self.say(markdown);
             }
             RunEvent::Done { done, .. } => self.done(&mut seen, done),
             RunEvent::Note { text } => self.note(&mut seen, text),
             RunEvent::Compacted { before, after } => {
-                self.note(
-                    &mut seen,
-                    &format!(
-                        "the conversation was shortened from about {before} to {after} tokens"
-                    ),
-                );
+                let text = self.labels.shortened(*before, *after);
+                self.note(&mut seen, &text);
             }
             RunEvent::Nested { name, inner } => {
                 if let RunEvent::Code { code, .. } = inner.as_ref() {
-                    self.label(&mut seen, &format!("Executing code of {name}"));
+                    self.label(&mut seen, &self.labels.code_of(name));
                     self.console.say(&self.painted(code));
                 }
             }
@@ -172,7 +166,7 @@ impl Display {
 
     fn thought(&self, seen: &mut Seen, text: &str) {
         if seen.thought.is_empty() {
-            self.label(seen, "Thinking");
+            self.heading(seen, Heading::Thinking);
         }
         seen.thought.push_str(text);
         if self.is_live {
@@ -211,7 +205,7 @@ impl Display {
             all.len().saturating_sub(1)
         };
         if ready > 0 && seen.code_lines == 0 {
-            self.label(seen, "Executing code");
+            self.heading(seen, Heading::Code);
         }
         for line in all.iter().take(ready).skip(seen.code_lines) {
             self.console.say(line);
@@ -227,7 +221,7 @@ impl Display {
             return;
         }
         if !seen.has_output {
-            self.label(seen, "Execution result");
+            self.heading(seen, Heading::CodeResult);
             seen.has_output = true;
         }
         self.clear();
@@ -237,20 +231,17 @@ impl Display {
     fn done(&self, seen: &mut Seen, done: &ActionResult) {
         self.clear();
         let Some(result) = &done.result else {
-            self.label(
-                seen,
-                if done.code.is_some() {
-                    "Execution result"
-                } else {
-                    "Result"
-                },
-            );
+            let heading = match done.code {
+                Some(_) => Heading::CodeResult,
+                None => Heading::ToolResult,
+            };
+            self.heading(seen, heading);
             self.say(&shortened(&done.text));
             return;
         };
         self.end_line(seen);
         if !seen.has_output {
-            self.label(seen, "Execution result");
+            self.heading(seen, Heading::CodeResult);
             if !result.output.is_empty() {
                 self.say(&shortened(result.output.trim_end_matches('\n')));
             }
@@ -261,7 +252,7 @@ impl Display {
         match (result.status, &done.error) {
             (Status::Success, _) if result.output.is_empty() && result.value.is_none() => {
                 self.console
-                    .say(&self.console.on_err(Style::Dim, "(no output)"));
+                    .say(&self.console.on_err(Style::Dim, self.labels.no_output()));
             }
             (Status::Success, _) => {}
             (status, error) => {
@@ -287,7 +278,7 @@ impl Display {
             );
         }
         for file in &result.files.created {
-            let line = format!("new file {} ({} bytes)", file.path, file.bytes);
+            let line = self.labels.new_file(&file.path, file.bytes);
             self.console.say(
                 &self
                     .console
@@ -295,6 +286,10 @@ impl Display {
             );
         }
         seen.has_output = false;
+    }
+
+    fn heading(&self, seen: &mut Seen, heading: Heading) {
+        self.label(seen, self.labels.heading(heading));
     }
 
     fn label(&self, seen: &mut Seen, text: &str) {
@@ -307,7 +302,7 @@ impl Display {
         self.clear();
         self.end_line(seen);
         self.console
-            .note(&self.console.on_err(Style::Dim, "note:"), text);
+            .note(&self.console.on_err(Style::Dim, self.labels.note()), text);
     }
 
     fn say(&self, text: &str) {

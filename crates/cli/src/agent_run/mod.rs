@@ -3,20 +3,23 @@
 mod args;
 mod display;
 mod files;
+mod labels;
 mod model_search;
 mod recording;
 mod resolve;
 mod restoration;
 
 use crate::cell_run::Signals;
-use crate::terminal::{Console, Style, plural};
+use crate::terminal::{Console, Style};
 use cellblock::agent::{AgentError, CancellationToken, Conversation, Observer, Outcome};
+use labels::{Heading, Labels, RunSummary};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use args::{AgentArgs, AgentRunArgs, ModelArgs, RunSetup};
 pub(crate) use display::Display;
+
 pub(crate) use files::{FileArgs, RunOutput, print_file_places, read_files};
 pub(crate) use recording::{RunRecorder, Telemetry, run_store};
 pub(crate) use restoration::{RunRestoration, journal_of};
@@ -76,50 +79,35 @@ pub(crate) async fn run_interruptible(
 pub(crate) fn print_outcome(
     outcome: &Outcome,
     is_quiet: bool,
+    labels: Labels,
     console: &Console,
 ) -> io::Result<()> {
     if outcome.answer.is_some() {
         if !is_quiet {
-            console.say(&console.on_err(Style::Heading, "Final answer"));
+            console.say(&console.on_err(Style::Heading, labels.heading(Heading::Answer)));
         }
         console.print_guest(&format!("{}\n", outcome.answer_text()))?;
     } else {
-        console.error(&format!(
-            "no answer ({}): {}",
-            outcome.status,
-            outcome.message.as_deref().unwrap_or("no reason is known")
-        ));
+        console.error(&labels.no_answer(outcome.status, outcome.message.as_deref()));
         if let Some(reached) = outcome.reached.as_ref().filter(|_| !is_quiet) {
             let text: String = reached.chars().take(2_000).collect();
-            console.note(&console.on_err(Style::Heading, "reached:"), &text);
+            console.note(&console.on_err(Style::Heading, labels.reached()), &text);
         }
     }
     for warning in &outcome.warnings {
-        console.note(&console.on_err(Style::Warning, "warning:"), warning);
+        console.note(&console.on_err(Style::Warning, labels.warning()), warning);
     }
     if !is_quiet {
-        let cost = outcome
-            .cost
-            .map(|cost| format!(", cost {:.4}", cost.0))
-            .unwrap_or_default();
-        let verified = outcome
-            .verification
-            .as_ref()
-            .map(|it| match it.is_confirmed() {
-                true => format!(
-                    ", verified by {} run again",
-                    plural(it.cells as u64, "cell")
-                ),
-                false => ", unverified".to_owned(),
-            })
-            .unwrap_or_default();
-        let line = format!(
-            "{} in {}{verified}, {:.1} s, {} tokens{cost}",
-            outcome.status,
-            plural(outcome.steps.len() as u64, "step"),
-            outcome.ms as f64 / 1000.0,
-            outcome.usage.total()
-        );
+        let verification = outcome.verification.as_ref();
+        let verified = verification.map(|it| labels.verified(it.cells, it.is_confirmed()));
+        let line = labels.summary(&RunSummary {
+            status: outcome.status,
+            steps: outcome.steps.len(),
+            verified: &verified.unwrap_or_default(),
+            seconds: outcome.ms as f64 / 1000.0,
+            tokens: outcome.usage.total(),
+            cost: outcome.cost.map(|cost| cost.0),
+        });
         console.say(&console.on_err(Style::Dim, &line));
     }
     Ok(())

@@ -65,6 +65,30 @@ fn the_answer_goes_to_standard_output_and_the_way_there_to_standard_error() {
 }
 
 #[test]
+fn with_the_locale_zh_the_labels_are_chinese() {
+    let model = FakeModel::saying([RIGHT, "21386.41"]);
+    let ended = ask(&Place::new(), &model, &["?", "--locale", "zh"]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let labels = ["思考", "执行代码", "执行结果", "最终答案"];
+    for label in labels {
+        assert!(
+            ended.stderr.lines().any(|line| line == label),
+            "{}",
+            ended.stderr
+        );
+    }
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.starts_with("answered, 1 步, "), "{last}");
+    assert!(
+        !ended.stderr.contains("Execution result"),
+        "{}",
+        ended.stderr
+    );
+    let asked = model.asked()[0].to_string();
+    assert!(asked.contains("以此答案结束任务"), "{asked}");
+}
+
+#[test]
 fn every_event_is_a_line_of_json() {
     let model = FakeModel::saying([WRONG, RIGHT, "21386.41"]);
     let ended = ask(&Place::new(), &model, &["?", "--json"]);

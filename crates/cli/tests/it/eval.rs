@@ -275,3 +275,56 @@ fn mistakes_are_told_before_anything_runs() {
         assert!(ended.stderr.contains(words), "{line}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn the_table_has_the_cost_where_prices_are_known() {
+    let place = place();
+    let settings = "[model]\ncapabilities = { prices = { input = 1000, output = 2000 } }\n";
+    fs::write(place.path().join("priced.toml"), settings).unwrap();
+    let model = FakeModel::saying([SUM, "6"]);
+    let more = [
+        "--config",
+        "priced.toml",
+        "--only",
+        "sum",
+        "--json",
+        "r.json",
+    ];
+    let ended = eval(&place, &model, &more);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let cost = json(&place, "r.json")["totals"]["cost"].as_f64().unwrap();
+    let usage = &json(&place, "r.json")["totals"]["usage"];
+    let tokens = |name: &str| usage[name].as_f64().unwrap();
+    let expected = (tokens("input_tokens") + 2.0 * tokens("output_tokens")) / 1000.0;
+    assert!((cost - expected).abs() < 1e-9, "{cost} {expected}");
+    let titles = "status             steps   tokens       cost  seconds\n";
+    assert!(ended.stdout.contains(titles), "{}", ended.stdout);
+    let row = format!("  {cost:>9.5}  ");
+    assert_eq!(ended.stdout.matches(&row).count(), 2, "{}", ended.stdout);
+}
+
+#[test]
+fn tasks_have_the_tools_of_a_folder_and_several_tries() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("mine")).unwrap();
+    let tool = "def celsius(city: str) -> float:\n    return {'Oslo': 4.5}[city]\n";
+    fs::write(place.path().join("mine/weather.py"), tool).unwrap();
+    let suite = "name = 'w'\n[[tasks]]\nname = 'oslo'\nquestion = 'How warm is it in Oslo?'\n\
+                 checks = [{ check = 'number', value = 4.5 }]\n";
+    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    let code = "```python\nprint(celsius('Oslo'))\n```";
+    let model = FakeModel::saying([code, "4.5", code, "9"]);
+    let more = ["--tools-dir", "mine", "--tries", "2", "--json", "r.json"];
+    let ended = eval(&place, &model, &more);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let results = json(&place, "r.json");
+    let task = &results["tasks"][0];
+    assert_eq!(
+        (
+            &results["totals"]["score"],
+            &task["passed"],
+            &task["answer"]
+        ),
+        (&0.5.into(), &false.into(), &"9".into())
+    );
+}

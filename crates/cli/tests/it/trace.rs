@@ -120,6 +120,35 @@ fn a_collector_of_opentelemetry_gets_the_spans_of_a_run() {
 }
 
 #[test]
+fn what_a_tool_of_a_folder_prints_is_in_the_trace_of_the_run() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("mine")).unwrap();
+    let tool = "def greet(name: str):\n    print('greeting', name)\n    return 'hello'\n";
+    fs::write(place.path().join("mine/greet.py"), tool).unwrap();
+    let model = FakeModel::saying(["```python\nprint(greet('Ada'))\n```", "hello"]);
+    let mut arguments = vec!["ask", "?", "--quiet", "--stdlib", "--model", "fake"];
+    arguments.extend(["--base-url", &model.url, "--format", "markdown"]);
+    arguments.extend(["--tools-dir", "mine"]);
+    let ended = place.run(arguments);
+    assert_eq!((ended.status, &ended.stdout[..]), (0, "hello\n"));
+    let trace = fs::read_to_string(place.path().join("state/cellblock/trace.jsonl")).unwrap();
+    let lines: Vec<Value> = trace
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let cell = lines.iter().find(|line| line["name"] == "cell").unwrap();
+    let printed = lines
+        .iter()
+        .find(|line| line["fields"]["printed"] == "greeting Ada\n");
+    let printed = printed.unwrap_or_else(|| panic!("{trace}"));
+    assert_eq!(printed["fields"]["tool"], "greet");
+    assert_eq!(
+        (&printed["run"], &printed["parent"]),
+        (&cell["run"], &cell["id"])
+    );
+}
+
+#[test]
 fn a_collector_that_is_not_there_costs_a_warning_and_nothing_else() {
     let place = Place::new();
     let model = FakeModel::saying(["yes"]);

@@ -136,7 +136,7 @@ async fn conduct(
     } else if args.quiet {
         Arc::new(|_| {})
     } else {
-        Display::new(console, Place::Ask).observer()
+        Display::new(console, Place::Ask, args.agent_run_args.labels()).observer()
     };
     let telemetry = Telemetry::start(&args.agent_run_args.configuration()?)?;
     let run = recorder.id();
@@ -210,7 +210,7 @@ fn tell(args: &AskArgs, outcome: &Outcome, console: &Console) -> anyhow::Result<
         console.print_json(&json!({"event": "outcome", "outcome": outcome}))?;
         return Ok(());
     }
-    print_outcome(outcome, args.quiet, console)?;
+    print_outcome(outcome, args.quiet, args.agent_run_args.labels(), console)?;
     Ok(())
 }
 

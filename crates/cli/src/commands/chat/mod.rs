@@ -146,7 +146,7 @@ impl Chat<'_> {
 
     /// Each question is a run of its own, kept and traced.
     async fn ask(&mut self, question: &str, signals: &mut Signals) -> anyhow::Result<()> {
-        let console = self.console;
+        let (console, labels) = (self.console, self.args.agent_run_args.labels());
         let options = json!({"chat": {"question": self.exchanges.len() + 1, "conversation": self.current + 1}});
         let Some(conversation) = self.branches.get_mut(self.current) else {
             return Ok(());
@@ -156,13 +156,13 @@ impl Chat<'_> {
         if let Some(id) = &run {
             conversation.set_run_id(id);
         }
-        let observer = recorder.observer(Display::new(console, Place::Chat).observer());
+        let observer = recorder.observer(Display::new(console, Place::Chat, labels).observer());
         let task = RunTask::Ask(question);
         let asked = run_interruptible(conversation, task, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
         recorder.note_session(conversation.executor().journal().await);
         recorder.end(&outcome);
-        print_outcome(&outcome, false, console)?;
+        print_outcome(&outcome, false, labels, console)?;
         match &self.output {
             Some(output) => output.take(&outcome, conversation, console).await?,
             None => print_file_places(&outcome, conversation, console).await,

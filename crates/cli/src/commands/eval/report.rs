@@ -2,6 +2,7 @@
 
 use crate::terminal::{Console, Style, plural};
 use cellblock::eval::{EvalReport, Progress, ReportComparison, TaskReport};
+use cellblock::model::Cost;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -28,30 +29,39 @@ pub(super) fn line(task: &TaskReport, console: &Console) -> String {
 pub(super) fn task_table(report: &EvalReport, console: &Console) -> String {
     let widest = report.tasks.iter().map(|task| task.name.len()).max();
     let width = widest.unwrap_or(0).max("score 0.00".len());
+    let has_cost = report.totals.cost.is_some();
+    let cost = |cost: Option<Cost>| match cost {
+        Some(Cost(cost)) => format!("  {cost:>9.5}"),
+        None if has_cost => format!("  {:>9}", "–"),
+        None => String::new(),
+    };
+    let cost_title = if has_cost { "       cost" } else { "" };
     let mut text = format!(
-        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}  {:>7}\n",
+        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}{cost_title}  {:>7}\n",
         "task", "", "status", "steps", "tokens", "seconds"
     );
     for task in &report.tasks {
         let (style, word) = verdict(task);
         let status = task.status.map_or("not run", |status| status.name());
         text.push_str(&format!(
-            "{:<width$}  {}  {status:<17}  {:>5}  {:>7}  {:>7.1}\n",
+            "{:<width$}  {}  {status:<17}  {:>5}  {:>7}{}  {:>7.1}\n",
             task.name,
             console.on_out(style, &format!("{word:<6}")),
             task.steps,
             task.usage.total(),
+            cost(task.cost),
             seconds(task.ms)
         ));
     }
     let totals = &report.totals;
     text.push_str(&format!(
-        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}  {:>7.1}\n",
+        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}{}  {:>7.1}\n",
         format!("score {:.2}", totals.score),
         format!("{}/{}", totals.passed, totals.tasks),
         report.mode_name(),
         totals.steps,
         totals.usage.total(),
+        cost(totals.cost),
         seconds(totals.ms)
     ));
     if let Some(share) = totals.parsed_share() {
