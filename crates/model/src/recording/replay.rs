@@ -171,7 +171,8 @@ fn common_messages(recorded: &Value, asked: &Value) -> usize {
 /// The request as JSON, reduced to what is compared.
 ///
 /// Left out are the limits and the sampling (`max_tokens`, `temperature`, `top_p`, `seed`). Made equal are line ends, spaces at the ends of
-/// lines, random ids in the form of a UUID, and images, which differ from one version of a plotting library to the next.
+/// lines, random ids in the form of a UUID, and images with their sizes, which differ from one version of a plotting library or font to the
+/// next.
 fn normalized(request: &Request) -> Value {
     let mut request = Request {
         max_tokens: None,
@@ -208,7 +209,32 @@ fn change_texts(value: &mut Value, change: &mut impl FnMut(&mut String)) {
 
 fn normalized_text(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(str::trim_end).collect();
-    without_uuids(&lines.join("\n"))
+    without_image_sizes(&without_uuids(&lines.join("\n")))
+}
+
+/// The text with the number taken out that follows the media type of an image: `(image/png, 24249 bytes)`.
+fn without_image_sizes(text: &str) -> String {
+    const BEFORE_NUMBER: [char; 3] = [',', '，', ' '];
+    let mut parts = text.split("image/");
+    let mut normal = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let kind_end = part
+            .find(|c: char| !c.is_ascii_lowercase())
+            .unwrap_or(part.len());
+        let rest = part[kind_end..].trim_start_matches(BEFORE_NUMBER);
+        let is_sized = rest.len() < part.len() - kind_end;
+        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        normal.push_str("image/");
+        match is_sized && number > 0 {
+            true => {
+                normal.push_str(&part[..part.len() - rest.len()]);
+                normal.push_str("<size>");
+                normal.push_str(&rest[number..]);
+            }
+            false => normal.push_str(part),
+        }
+    }
+    normal
 }
 
 fn without_uuids(text: &str) -> String {
@@ -319,4 +345,30 @@ fn around(text: &str, position: usize) -> String {
         ""
     };
     format!("{before}{}{after}", piece.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_image_sizes;
+
+    #[test]
+    fn the_size_of_an_image_is_not_compared_and_other_numbers_are() {
+        for (text, expected) in [
+            (
+                "a.png (image/png, 24249 bytes), 7",
+                "a.png (image/png, <size> bytes), 7",
+            ),
+            (
+                "a.png（image/png，24249 字节）",
+                "a.png（image/png，<size> 字节）",
+            ),
+            ("image/png", "image/png"),
+            (
+                "image/7 and text/csv, 12 bytes",
+                "image/7 and text/csv, 12 bytes",
+            ),
+        ] {
+            assert_eq!(without_image_sizes(text), expected);
+        }
+    }
 }

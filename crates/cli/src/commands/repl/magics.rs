@@ -128,10 +128,15 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
                 .error(&format!("%{name} needs code: %{name} sum(range(10**6))"));
             Ok(Next::Go)
         }
-        MagicAction::TimeIt => {
-            let code = timing_code(rest.trim());
-            shell.run_cell(&code, Timing::Hidden).await
-        }
+        MagicAction::TimeIt => match TimedStatement::parse(rest.trim()) {
+            Some(timed) => shell.run_cell(&timed.code(), Timing::Hidden).await,
+            None => {
+                shell.console().error(
+                    "%timeit takes a number of runs and of repetitions before the code: %timeit -n 100 -r 3 sum(range(10))",
+                );
+                Ok(Next::Go)
+            }
+        },
         MagicAction::Time => shell.run_cell(rest.trim(), Timing::Shown).await,
         MagicAction::Reset => shell.reset().await,
         MagicAction::Undo => match rest.trim() {
@@ -159,16 +164,56 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
 const TIMING_PROGRAM: &str = "\
 import timeit
 timer = timeit.Timer(statement, globals=names)
-loops, _ = timer.autorange()
-best = min(timer.repeat(5, loops)) / loops
+loops = loops or timer.autorange()[0]
+best = min(timer.repeat(repeats, loops)) / loops
 unit, factor = next((u, f) for u, f in (('s', 1), ('ms', 1e3), ('µs', 1e6), ('ns', 1e9)) if best * f >= 1 or u == 'ns')
-print(f'{best * factor:.3g} {unit} for one run (the best of 5 times {loops:,} runs)')
+print(f'{best * factor:.3g} {unit} for one run (the best of {repeats} times {loops:,} runs)')
 ";
 
-fn timing_code(statement: &str) -> String {
-    let program = python_text(TIMING_PROGRAM);
-    let statement = python_text(statement);
-    format!("exec({program}, {{'statement': {statement}, 'names': globals()}})")
+/// A statement of `%timeit`, with the options that it has in IPython.
+struct TimedStatement<'a> {
+    code: &'a str,
+    /// The runs of one measurement; 0 for as many as a stable time needs.
+    loops: u32,
+    /// How often it is measured.
+    repeats: u32,
+}
+
+impl<'a> TimedStatement<'a> {
+    /// `None` where an option has no number or no code comes after it.
+    fn parse(line: &'a str) -> Option<TimedStatement<'a>> {
+        const REPEATS: u32 = 5;
+        let mut timed = TimedStatement {
+            code: line,
+            loops: 0,
+            repeats: REPEATS,
+        };
+        let is_option = |option: &&str| {
+            let rest = timed.code.strip_prefix(*option);
+            rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+        };
+        while let Some(option) = ["-n", "-r"].into_iter().find(is_option) {
+            let rest = timed.code[option.len()..].trim_start();
+            let end = rest.find(|it: char| !it.is_ascii_digit())?;
+            let number = rest[..end].parse().ok().filter(|&number| number > 0)?;
+            match option {
+                "-n" => timed.loops = number,
+                _ => timed.repeats = number,
+            }
+            timed.code = rest[end..].strip_prefix(char::is_whitespace)?.trim_start();
+        }
+        (!timed.code.is_empty()).then_some(timed)
+    }
+
+    /// Code of the session that measures it.
+    fn code(&self) -> String {
+        let TimedStatement { loops, repeats, .. } = self;
+        let program = python_text(TIMING_PROGRAM);
+        let statement = python_text(self.code);
+        format!(
+            "exec({program}, {{'statement': {statement}, 'names': globals(), 'loops': {loops}, 'repeats': {repeats}}})"
+        )
+    }
 }
 
 /// Code that runs a line of the shell in the session. What it prints goes where the cell's output goes.
@@ -266,4 +311,23 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
         .console()
         .print_line("Anything else is Python. Plots are saved in the workspace, below plots/.")?;
     Ok(Next::Go)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TimedStatement;
+
+    fn parsed(line: &str) -> Option<(&str, u32, u32)> {
+        TimedStatement::parse(line).map(|timed| (timed.code, timed.loops, timed.repeats))
+    }
+
+    #[test]
+    fn timeit_takes_numbers_of_runs_and_repetitions() {
+        assert_eq!(parsed("x + 1"), Some(("x + 1", 0, 5)));
+        assert_eq!(parsed("-numbers"), Some(("-numbers", 0, 5)));
+        assert_eq!(parsed("-n 10 -r3 x"), Some(("x", 10, 3)));
+        for wrong in ["-n", "-n 10", "-n x", "-r 0 x", "-n 99999999999 x"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
 }
