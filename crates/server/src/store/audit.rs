@@ -1,11 +1,14 @@
 //! The audit log: who did what, without the contents.
 
 use super::{Store, StoreError, now};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde::Serialize;
 
 /// How many entries are kept. The oldest are removed.
 const MAX_ENTRIES: i64 = 100_000;
+
+/// The action that is noted with each cell.
+const EACH_CELL: &str = "cell.run";
 
 /// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,7 +34,7 @@ impl Store {
         detail: Option<String>,
     ) -> Result<(), StoreError> {
         let (user, target) = (user.map(str::to_owned), target.map(str::to_owned));
-        self.call(move |db| {
+        let add = move |db: &mut Connection| {
             db.prepare_cached(
                 "INSERT INTO audit (at, user, action, target, detail) VALUES (?, ?, ?, ?, ?)",
             )?
@@ -42,8 +45,11 @@ impl Store {
                 db.execute("DELETE FROM audit WHERE id <= ?", [last - MAX_ENTRIES])?;
             }
             Ok(())
-        })
-        .await
+        };
+        match action {
+            EACH_CELL => self.call_unsynced(add).await,
+            _ => self.call(add).await,
+        }
     }
 
     /// The entries before this id, the newest first.

@@ -188,6 +188,21 @@ impl Store {
         done.map_err(|error| store_error(&self.path, &error))
     }
 
+    /// Does some work that every cell causes, without a wait for the disk: that wait is longer than the cell. The end of the process loses
+    /// nothing of it; a power cut may lose what was written since the last [`call`](Store::call).
+    pub(crate) async fn call_unsynced<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.call(move |db| {
+            db.pragma_update(None, "synchronous", "NORMAL")?;
+            let done = work(db);
+            db.pragma_update(None, "synchronous", "FULL")?;
+            done
+        })
+        .await
+    }
+
     /// Whether the store answers.
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {
         self.call(|db| db.query_row("SELECT 1", [], |_| Ok(())))
@@ -207,7 +222,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         ));
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // With a write-ahead log a power cut loses at most the last writes, and `FULL` not even those.
+    // With a write-ahead log a power cut loses at most the last writes, and `FULL` not even those. See `call_unsynced`.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(connection)

@@ -1,6 +1,7 @@
 //! The store as its callers see it: what survives, and what is refused with which words.
 
 use super::{ChatRow, Role, RunRow, Store, StoreError};
+use rusqlite::Connection;
 use std::fs;
 use tempfile::tempdir;
 
@@ -183,4 +184,19 @@ async fn questions_of_the_same_second_stay_in_their_order() {
         run("m", "running"),
     ];
     assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn only_the_work_of_each_cell_goes_on_without_the_disk() {
+    let directory = tempdir().expect("a directory");
+    let store = Store::open(directory.path()).expect("a store");
+    let level = |db: &mut Connection| {
+        db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
+    };
+    let (normal, full) = (1, 2);
+    assert_eq!(store.call(level).await.expect("a level"), full);
+    assert_eq!(store.call_unsynced(level).await.expect("a level"), normal);
+    let failed = store.call_unsynced(|db| db.execute("nonsense", [])).await;
+    assert!(failed.is_err());
+    assert_eq!(store.call(level).await.expect("a level"), full);
 }

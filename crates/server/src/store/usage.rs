@@ -28,7 +28,7 @@ impl Store {
     /// Adds to what a user has used today.
     pub(crate) async fn add_usage(&self, user: &str, added: UsageRow) -> Result<(), StoreError> {
         let user = user.to_owned();
-        self.call(move |db| {
+        self.call_unsynced(move |db| {
             db.prepare_cached(
                 "INSERT INTO usage (user, day, cells, wall_ms, tokens, cost) VALUES (?, ?, ?, ?, ?, ?) \
                  ON CONFLICT (user, day) DO UPDATE SET cells = cells + excluded.cells, \
