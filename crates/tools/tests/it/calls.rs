@@ -76,7 +76,7 @@ fn t6_an_unknown_tool_is_answered_with_those_there_are() {
     );
     assert_eq!(
         answer.for_model(Locale::Zh, 1000),
-        "工具函数调用失败, 错误信息: there is no tool `wether`; the tools are weather_query"
+        "工具函数调用失败, 错误信息: 没有工具 `wether`; 可用的工具是 weather_query"
     );
 }
 
