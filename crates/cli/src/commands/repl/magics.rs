@@ -188,12 +188,7 @@ impl<'a> TimedStatement<'a> {
             loops: 0,
             repeats: REPEATS,
         };
-        let is_option = |option: &&str| {
-            let rest = timed.code.strip_prefix(*option);
-            rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphabetic() || c == '_'))
-        };
-        while let Some(option) = ["-n", "-r"].into_iter().find(is_option) {
-            let rest = timed.code[option.len()..].trim_start();
+        while let Some((option, rest)) = split_option(timed.code) {
             let end = rest.find(|it: char| !it.is_ascii_digit())?;
             let number = rest[..end].parse().ok().filter(|&number| number > 0)?;
             match option {
@@ -214,6 +209,13 @@ impl<'a> TimedStatement<'a> {
             "exec({program}, {{'statement': {statement}, 'names': globals(), 'loops': {loops}, 'repeats': {repeats}}})"
         )
     }
+}
+
+/// An option of `%timeit` and what comes after it. `-numbers` is none.
+fn split_option(code: &str) -> Option<(&str, &str)> {
+    let (option, rest) = code.split_at_checked(2)?;
+    let is_name = rest.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    (matches!(option, "-n" | "-r") && !is_name).then(|| (option, rest.trim_start()))
 }
 
 /// Code that runs a line of the shell in the session. What it prints goes where the cell's output goes.
