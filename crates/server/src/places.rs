@@ -45,7 +45,7 @@ impl Drop for Place {
         let mut places = self.places.lock();
         if let Some(taken) = places.get_mut(&self.user) {
             taken.sessions -= 1;
-            taken.memory -= self.memory;
+            taken.memory = taken.memory.saturating_sub(self.memory);
             if taken.sessions == 0 {
                 places.remove(&self.user);
             }
@@ -56,9 +56,10 @@ impl Drop for Place {
 impl AppState {
     /// Takes a place for one more session of a user, or refuses it by the limits of the user.
     pub(crate) fn take_place(&self, user: &User, memory: u64) -> Result<Place, ApiError> {
-        let live = self.live_of(&user.id);
         let quotas = self.quotas_of(user);
         let mut places = self.places().lock();
+        // Under the lock: a session that has just been opened is among those that live before its place is free.
+        let live = self.live_of(&user.id);
         let mut taken = places.get(&user.id).copied().unwrap_or_default();
         quotas.check_session(
             live.sessions + taken.sessions,
@@ -78,7 +79,7 @@ impl AppState {
     /// What the sessions of a user take: those that live, those that are being opened, those of MCP clients, and the memory of snapshots.
     /// Snapshots are frozen sessions, and keep their memory.
     pub(crate) fn taken_by(&self, user: &str) -> Taken {
-        let (live, more) = (self.live_of(user), self.places().of(user));
+        let (more, live) = (self.places().of(user), self.live_of(user));
         Taken {
             sessions: live.sessions + more.sessions,
             memory: live.memory.saturating_add(more.memory),
