@@ -42,13 +42,19 @@ pub(crate) struct Outcome {
     pub(crate) time: Duration,
 }
 
-struct World {
-    executor: Executor,
+/// What the world and its interpreters share.
+#[derive(Clone)]
+struct Shared {
     network: Arc<Network>,
-    runtime: Arc<dyn Runtime>,
     history: Arc<Mutex<History>>,
     adoptions: Arc<AtomicU32>,
     differences: Arc<AtomicU32>,
+}
+
+struct World {
+    executor: Executor,
+    shared: Shared,
+    runtime: Arc<dyn Runtime>,
     failed: Arc<AtomicUsize>,
     next_group: AtomicU32,
 }
@@ -62,11 +68,13 @@ pub(crate) fn simulate(seed: u64, size: Size, mutant: Mutant) -> Outcome {
     let network = Network::new(base, Arc::clone(&runtime), dice.part(2), mutant);
     let world = Arc::new(World {
         executor: executor.clone(),
-        network,
+        shared: Shared {
+            network,
+            history: Arc::default(),
+            adoptions: Arc::default(),
+            differences: Arc::default(),
+        },
         runtime: Arc::clone(&runtime),
-        history: Arc::default(),
-        adoptions: Arc::default(),
-        differences: Arc::default(),
         failed: Arc::default(),
         next_group: AtomicU32::new(1),
     });
@@ -79,7 +87,7 @@ pub(crate) fn simulate(seed: u64, size: Size, mutant: Mutant) -> Outcome {
         is_done.fetch_sub(1, Ordering::Relaxed);
     }));
     let gateway = |_| {
-        let engine = world.network.link(OUTSIDE, Arc::clone(&runtime));
+        let engine = world.shared.network.link(OUTSIDE, Arc::clone(&runtime));
         Gateway::new(engine, Arc::clone(&runtime))
     };
     let gateways: Arc<Vec<_>> = Arc::new((0..GATEWAYS).map(gateway).collect());
@@ -133,7 +141,8 @@ impl World {
         for answered in futures_util::future::join_all(calls).await {
             match answered {
                 Ok(answer) => {
-                    self.history
+                    self.shared
+                        .history
                         .lock()
                         .unwrap()
                         .acknowledged
@@ -160,15 +169,12 @@ impl World {
         let id = NodeId::new(format!("n{name}_{}", group.0)).unwrap();
         let runtime = self.executor.runtime(group);
         let surroundings = Surroundings {
-            engine: self.network.link(group, Arc::clone(&runtime)),
+            engine: self.shared.network.link(group, Arc::clone(&runtime)),
             runtime: Arc::clone(&runtime),
             interpreters: Arc::new(Lists {
                 node: id.clone(),
-                network: Arc::clone(&self.network),
+                shared: self.shared.clone(),
                 runtime: Arc::clone(&runtime),
-                history: Arc::clone(&self.history),
-                adoptions: Arc::clone(&self.adoptions),
-                differences: Arc::clone(&self.differences),
                 dice: Mutex::new(dice.part(u64::from(group.0))),
             }),
         };
@@ -210,14 +216,14 @@ impl World {
                     self.executor.resume(node);
                 }
                 2 => {
-                    self.network.cut_off(node);
+                    self.shared.network.cut_off(node);
                     self.sleep(&mut dice, 15).await;
-                    self.network.join_again(node);
+                    self.shared.network.join_again(node);
                 }
                 3 => {
-                    self.network.set_down(true);
+                    self.shared.network.set_down(true);
                     self.sleep(&mut dice, 10).await;
-                    self.network.set_down(false);
+                    self.shared.network.set_down(false);
                 }
                 _ => {
                     // All at once, as after a power cut.
@@ -239,11 +245,11 @@ impl World {
 
     /// Reads the list of each session from its journal, and checks the chain of hashes.
     fn outcome(&self, size: Size) -> Outcome {
-        let mut history = self.history.lock().unwrap().clone();
+        let mut history = self.shared.history.lock().unwrap().clone();
         let mut damaged = 0;
         for number in 0..size.sessions {
             let session = session_id(number);
-            let journals = &self.network.base.journals;
+            let journals = &self.shared.network.base.journals;
             let read = journals.read(&session, Sequence(u64::MAX));
             let records = futures_util::FutureExt::now_or_never(read)
                 .unwrap()
@@ -266,8 +272,8 @@ impl World {
             history,
             failed: self.failed.load(Ordering::Relaxed),
             damaged,
-            adoptions: self.adoptions.load(Ordering::Relaxed),
-            replay_differences: self.differences.load(Ordering::Relaxed),
+            adoptions: self.shared.adoptions.load(Ordering::Relaxed),
+            replay_differences: self.shared.differences.load(Ordering::Relaxed),
             time: self.runtime.now(),
         }
     }
@@ -280,11 +286,8 @@ fn session_id(number: usize) -> SessionId {
 /// Starts interpreters that only keep a list of keys.
 struct Lists {
     node: NodeId,
-    network: Arc<Network>,
+    shared: Shared,
     runtime: Arc<dyn Runtime>,
-    history: Arc<Mutex<History>>,
-    adoptions: Arc<AtomicU32>,
-    differences: Arc<AtomicU32>,
     dice: Mutex<Dice>,
 }
 
@@ -293,16 +296,14 @@ impl Interpreters for Lists {
         &'a self,
         session: &'a SessionId,
     ) -> BoxFuture<'a, Result<Box<dyn Interpreter>, String>> {
-        self.adoptions.fetch_add(1, Ordering::Relaxed);
+        self.shared.adoptions.fetch_add(1, Ordering::Relaxed);
         let number = self.dice.lock().unwrap().number();
         Box::pin(async move {
             let list = List {
                 session: session.clone(),
                 node: self.node.clone(),
-                network: Arc::clone(&self.network),
+                shared: self.shared.clone(),
                 runtime: Arc::clone(&self.runtime),
-                history: Arc::clone(&self.history),
-                differences: Arc::clone(&self.differences),
                 dice: Dice::new(number),
                 keys: Vec::new(),
             };
@@ -315,10 +316,8 @@ impl Interpreters for Lists {
 struct List {
     session: SessionId,
     node: NodeId,
-    network: Arc<Network>,
+    shared: Shared,
     runtime: Arc<dyn Runtime>,
-    history: Arc<Mutex<History>>,
-    differences: Arc<AtomicU32>,
     dice: Dice,
     keys: Vec<RequestKey>,
 }
@@ -327,8 +326,8 @@ impl Interpreter for List {
     fn run<'a>(&'a mut self, key: &'a RequestKey, _cell: &'a Value) -> BoxFuture<'a, Value> {
         Box::pin(async move {
             // Asked of the engine itself, not through the network.
-            let members = self.network.base.members.list().await.unwrap();
-            self.history.lock().unwrap().started.push(Started {
+            let members = self.shared.network.base.members.list().await.unwrap();
+            self.shared.history.lock().unwrap().started.push(Started {
                 session: self.session.clone(),
                 key: key.clone(),
                 node: self.node.clone(),
@@ -354,7 +353,7 @@ impl Interpreter for List {
             if *recorded == json!(self.keys.len()) {
                 return Ok(());
             }
-            self.differences.fetch_add(1, Ordering::Relaxed);
+            self.shared.differences.fetch_add(1, Ordering::Relaxed);
             Err(format!("{key} is at another place"))
         })
     }

@@ -1,7 +1,7 @@
 //! `cellblock serve`: what HTTP adds to a cell, the memory of an idle server, and how soon a reader sees what the model says.
 
-use super::GAP;
 use super::agent::{COMMAND_TIMEOUT, Endpoint, own, peak};
+use super::{ADDED_CODE, added_by};
 use anyhow::{Context as _, ensure};
 use cellblock::Session;
 use serde_json::{Value, json};
@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStderr};
 use tokio::time::timeout;
 
-const CODE: &str = "x = 1";
 /// How long a process settles before its memory is looked at.
 const SETTLING: Duration = Duration::from_millis(300);
 
@@ -27,22 +26,13 @@ pub(super) async fn added_by_http(
     let opened = client.post("/v1/sessions", &json!({})).await?;
     let id = opened["id"].as_str().context("a session has no id")?;
     let path = format!("/v1/sessions/{id}/cells?wait=1");
-    let cell = json!({"code": CODE});
-    client.post(&path, &cell).await?;
-    let mut values = Vec::new();
-    for _ in 0..repetitions {
-        tokio::time::sleep(GAP).await;
-        let begun = Instant::now();
-        session.run(CODE).await?;
-        let alone = begun.elapsed();
-        tokio::time::sleep(GAP).await;
-        let begun = Instant::now();
+    let cell = json!({"code": ADDED_CODE});
+    added_by(session, repetitions, async || {
         let result = client.post(&path, &cell).await?;
-        values.push((begun.elapsed().as_secs_f64() - alone.as_secs_f64()) * 1e3);
         ensure!(result["status"] == "success", "the cell failed: {result}");
-    }
-    session.close().await;
-    Ok(values)
+        Ok(())
+    })
+    .await
 }
 
 /// Megabytes of an idle server above an idle `cellblock pipe`.

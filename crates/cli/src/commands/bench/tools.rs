@@ -1,6 +1,6 @@
 //! Tool calls, through the registry and its checks, as in real runs.
 
-use super::GAP;
+use super::{ADDED_CODE, added_by};
 use anyhow::{Context as _, anyhow, ensure};
 use cellblock::tools::{Context, Registry, Tool, ToolError, ToolRunner};
 use cellblock::{Cell, Session, Status};
@@ -105,8 +105,6 @@ pub(super) fn checks(repetitions: usize) -> anyhow::Result<Vec<f64>> {
     Ok(values)
 }
 
-const CODE: &str = "x = 1";
-
 /// A client of this very program.
 struct Client {
     _server: Child,
@@ -150,8 +148,7 @@ impl Client {
     }
 
     async fn run(&mut self) -> anyhow::Result<()> {
-        let call =
-            json!({"name": "execute_python_code", "arguments": {"python_code_snippet": CODE}});
+        let call = json!({"name": "execute_python_code", "arguments": {"python_code_snippet": ADDED_CODE}});
         let answer = self.ask("tools/call", call).await?;
         ensure!(answer.contains("succeeded"), "the cell failed: {answer}");
         Ok(())
@@ -161,18 +158,5 @@ impl Client {
 /// Milliseconds that are added, cell by cell.
 pub(super) async fn added_by_mcp(session: Session, repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let mut client = Client::start().await?;
-    client.run().await?;
-    let mut values = Vec::new();
-    for _ in 0..repetitions {
-        tokio::time::sleep(GAP).await;
-        let begun = Instant::now();
-        session.run(CODE).await?;
-        let alone = begun.elapsed();
-        tokio::time::sleep(GAP).await;
-        let begun = Instant::now();
-        client.run().await?;
-        values.push((begun.elapsed().as_secs_f64() - alone.as_secs_f64()) * 1e3);
-    }
-    session.close().await;
-    Ok(values)
+    added_by(session, repetitions, async || client.run().await).await
 }

@@ -455,3 +455,21 @@ impl CallKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_soon_after_an_interrupt_was_made_before_it_and_a_later_one_waits() {
+        let mut state = SessionState {
+            interrupted: Some(Instant::now()),
+            ..SessionState::default()
+        };
+        state.wait_for("1", CallKind::Input);
+        assert!(!state.is_waiting());
+        state.interrupted = Instant::now().checked_sub(INTERRUPT_ARRIVES_WITHIN);
+        state.wait_for("2", CallKind::Input);
+        assert!(state.is_waiting());
+    }
+}
