@@ -1,6 +1,8 @@
 //! Verification: the cells that led to an answer run again, and the results are compared.
 
 mod evidence;
+mod numbers;
+mod text_parts;
 
 use crate::agent::AgentConfig;
 use crate::executor::{ExecutorOptions, OpenExecutor, WorkspaceChoice};

@@ -1,9 +1,11 @@
 //! What every request passes: the checks of `Host` and `Origin`, the security headers, and the reading of bodies.
 
+mod attachment;
 mod body;
 mod guard;
 mod headers;
 
+pub(crate) use attachment::{attachment, disposition};
 pub(crate) use body::{JsonBody, Query};
 pub(crate) use guard::{HostRules, changes_state, check_request};
 pub(crate) use headers::add_security_headers;

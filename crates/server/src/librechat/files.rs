@@ -3,8 +3,8 @@
 use super::{file_id, storage_id};
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::http::disposition;
 use crate::live::LiveSession;
-use crate::routes::disposition;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::multipart::MultipartError;

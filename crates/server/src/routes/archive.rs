@@ -1,10 +1,9 @@
 //! A directory of the workspace as one file: a zip or tar archive, made while it is sent.
 
 use super::Route;
-use super::sessions::attachment;
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
-use crate::http::Query;
+use crate::http::{Query, attachment};
 use crate::live::LiveSession;
 use crate::state::AppState;
 use axum::body::{Body, Bytes};

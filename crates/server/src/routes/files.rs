@@ -1,10 +1,9 @@
 //! Files of a session's workspace: listed, read in ranges, written, moved, removed.
 
-use super::sessions::disposition;
 use super::{BodyKind, Route, uploads};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
-use crate::http::JsonBody;
+use crate::http::{JsonBody, disposition};
 use crate::state::AppState;
 use axum::Json;
 use axum::body::{Body, Bytes};

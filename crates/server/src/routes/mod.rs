@@ -7,6 +7,7 @@ mod chats;
 pub(crate) mod completions;
 mod evaluations;
 mod files;
+mod history;
 mod login;
 mod machine;
 pub(crate) mod mcp;
@@ -24,7 +25,6 @@ mod tokens;
 mod uploads;
 
 pub(crate) use chats::{fork_chat, new_chat};
-pub(crate) use sessions::disposition;
 pub(crate) use table::{BodyKind, Route};
 
 use crate::e2b;

@@ -1,12 +1,11 @@
 //! Runs: followed, cancelled, resumed, decided about, verified and exported.
 
 use super::Route;
-use super::sessions::attachment;
 use super::sse::{self, Wanted};
 use crate::agents::{ExportKind, LiveRun, export};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
-use crate::http::{JsonBody, Query};
+use crate::http::{JsonBody, Query, attachment};
 use crate::state::AppState;
 use crate::store::RunRow;
 use axum::Json;

@@ -1,25 +1,24 @@
 //! Sessions: opened, listed, looked at, taken back, forked, closed.
 
+use super::history::{export, journal, usage, vars};
 use super::sse::{self, Wanted};
 use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
-use crate::http::{JsonBody, Query};
+use crate::http::{JsonBody, Query, attachment};
 use crate::live::{DisplayFiles, LiveSession};
 use crate::sessions::{NewSession, title};
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use cellblock_host::journal::{Journal, Record, notebook, script};
-use cellblock_protocol::{SessionOptions, ToolSpec, VariableChanges};
+use cellblock_protocol::{SessionOptions, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The longest body of `open`: seeds may be large.
@@ -316,66 +315,6 @@ async fn checkpoints(
     ))
 }
 
-#[derive(Debug, Deserialize)]
-struct VarsQuery {
-    at: Option<u64>,
-}
-
-async fn vars(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<VarsQuery>,
-) -> Result<Json<Value>, ApiError> {
-    if let Some(at) = query.at {
-        let journal = state.journal(&caller, &id).await?;
-        let vars = vars_after(&journal, at).ok_or_else(|| ApiError::not_found("cell"))?;
-        return Ok(Json(json!({"vars": vars})));
-    }
-    let live = state.session(&caller, &id).await?;
-    Ok(Json(json!({"vars": live.session.vars().await?})))
-}
-
-/// The variables after a cell, put together from what the results up to it say is new, changed and gone. `None`: no such cell ended.
-fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
-    let mut kept: Vec<(u64, &VariableChanges)> = Vec::new();
-    for line in &journal.lines {
-        match &line.record {
-            Record::Ended(ended) => {
-                kept.retain(|(cell, _)| *cell <= ended.stands);
-                if ended.stands == ended.cell {
-                    kept.push((ended.cell, &ended.result.variables));
-                }
-                if ended.cell == at {
-                    return Some(vars_of(&kept));
-                }
-            }
-            Record::Undone { stands, .. } | Record::Restored { stands } => {
-                kept.retain(|(cell, _)| cell <= stands);
-            }
-            Record::Reset => kept.clear(),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn vars_of(kept: &[(u64, &VariableChanges)]) -> Vec<Value> {
-    let mut vars = BTreeMap::new();
-    for (_, changes) in kept {
-        for change in changes.added.iter().chain(&changes.changed) {
-            vars.insert(
-                &change.name,
-                serde_json::to_value(change).unwrap_or_default(),
-            );
-        }
-        for change in &changes.removed {
-            vars.remove(&change.name);
-        }
-    }
-    vars.into_values().collect()
-}
-
 async fn variable(
     State(state): State<AppState>,
     caller: Caller,
@@ -386,144 +325,12 @@ async fn variable(
     Ok(Json(serde_json::to_value(&inspection).unwrap_or_default()))
 }
 
-async fn journal(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    // Before the journal is read: events after this number may be in it too, but none is missing.
-    let seq = state.live().get(&id).map(|live| live.ring.newest());
-    let journal = state.journal(&caller, &id).await?;
-    let displays = DisplayFiles::new(state.displays_directory(&id));
-    let made = tokio::task::spawn_blocking(move || {
-        let summary = journal.summary();
-        let cells = summary.cells.into_iter().map(|cell| {
-            let result = cell.ended.map(|ended| crate::live::result_json(ended.result, &id, &displays));
-            json!({
-                "cell": cell.number, "code": cell.cell.code, "begun_at": cell.begun_at, "fate": cell.fate,
-                "result": result,
-            })
-        });
-        json!({
-            "session": id, "seq": seq, "state": journal.life.name(), "incomplete": journal.incomplete,
-            "python": journal.opened.python, "isolation": journal.opened.isolation,
-            "cells": cells.collect::<Vec<Value>>(),
-        })
-    });
-    let made = made
-        .await
-        .map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(Json(made))
-}
-
-#[derive(Debug, Deserialize)]
-struct ExportQuery {
-    r#as: Option<String>,
-}
-
-async fn export(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<ExportQuery>,
-) -> Result<Response, ApiError> {
-    let journal = state.journal(&caller, &id).await?;
-    let (kind, text) = match query.r#as.as_deref().unwrap_or("py") {
-        "py" => ("py", script(&journal)),
-        "ipynb" => (
-            "ipynb",
-            serde_json::to_string_pretty(&notebook(&journal)).unwrap_or_default(),
-        ),
-        "html" => {
-            let row = state.session_row(&caller, &id).await?;
-            let source = notebook(&journal).to_string();
-            let page = crate::web::document_of_notebook(&row.title, &source);
-            ("html", page.unwrap_or_default())
-        }
-        other => {
-            return Err(ApiError::invalid(format!(
-                "as: py, ipynb or html, not `{other}`"
-            )));
-        }
-    };
-    state
-        .audit(
-            caller.id(),
-            "session.export",
-            Some(&id),
-            Some(kind.to_owned()),
-        )
-        .await;
-    attachment(
-        &format!("{id}.{kind}"),
-        "application/octet-stream",
-        text.into(),
-    )
-}
-
-/// An answer that a browser saves instead of showing it.
-pub(crate) fn attachment(
-    name: &str,
-    mime: &str,
-    body: axum::body::Body,
-) -> Result<Response, ApiError> {
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    let value = |text: &str| {
-        HeaderValue::from_str(text).map_err(|error| ApiError::internal(error.to_string()))
-    };
-    headers.insert(CONTENT_TYPE, value(mime)?);
-    headers.insert(CONTENT_DISPOSITION, value(&disposition(name))?);
-    Ok(response)
-}
-
-/// `attachment` with the name in both forms that browsers read.
-pub(crate) fn disposition(name: &str) -> String {
-    let plain: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
-    let encoded: String = name
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {
-                char::from(byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect();
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
-}
-
 async fn verify(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     Ok(Json(state.verify_session(&caller, &id).await?))
-}
-
-async fn usage(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let journal = state.journal(&caller, &id).await?;
-    let summary = journal.summary();
-    let ended = summary.cells.iter().filter_map(|cell| cell.ended.as_ref());
-    let usages: Vec<_> = ended.map(|ended| ended.result.usage).collect();
-    Ok(Json(json!({
-        "cells": usages.len(),
-        "wall_ms": usages.iter().map(|usage| usage.wall_ms).sum::<f64>(),
-        "cpu_ms": usages.iter().map(|usage| usage.cpu_ms).sum::<f64>(),
-        "peak_bytes": usages.iter().map(|usage| usage.peak_bytes).max().unwrap_or(0),
-    })))
 }
 
 async fn display(

@@ -1,5 +1,6 @@
 //! `cellblock repl`: a session at the terminal.
 
+mod branches;
 mod editor;
 mod help_lines;
 mod magics;

@@ -1,29 +1,29 @@
 //! The handle of a session: what a caller holds.
 
+mod files;
+mod shared;
+
+pub(crate) use shared::{MAX_LOG_EVENTS, Shared, log_pieces};
+
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
-use crate::events::SessionEvents;
-use crate::files::watch::Watcher;
-use crate::files::workspace::Workspace;
-use crate::journal::{JournalStatus, Recorder};
-use crate::network::{HostApprover, HostRequests};
-use crate::packages::Packages;
-use crate::paths::Layout;
-use crate::processes::{Process, ProcessEvents, Processes};
+use crate::journal::JournalStatus;
+use crate::network::HostApprover;
+use crate::processes::{Process, ProcessEvents};
 use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointList, Completeness, Completions, Computed, Cursor, CursorHelp,
-    Detail, Event, FileEntry, Inspection, ProcessInfo, Rung, Seed, Spawn, Stream, ToolSpec, Undone,
-    Variable, validate_question, validate_seed,
+    Detail, Event, Inspection, ProcessInfo, Rung, Seed, Spawn, Stream, ToolSpec, Undone, Variable,
+    validate_question, validate_seed,
 };
 use cellblock_sandbox::SessionProcesses;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -41,65 +41,6 @@ const COMPUTE_MEMORY: u64 = 256 << 20;
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
-}
-
-/// The part of a session that its handles and its task share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) id: String,
-    pub(crate) workspace: Arc<Workspace>,
-    pub(crate) layout: Layout,
-    pub(crate) rung: Rung,
-    pub(crate) logs: SessionEvents,
-    /// The connections that the guard of the network saw.
-    pub(crate) connections: broadcast::Sender<Arc<Connection>>,
-    /// The requests of code for hosts that no rule names.
-    pub(crate) host_requests: Arc<HostRequests>,
-    /// The reason why the session ended, once it has.
-    pub(crate) end: OnceLock<String>,
-    pub(crate) journal: Recorder,
-    /// The interpreter.
-    pub(crate) python: PathBuf,
-    pub(crate) packages: Packages,
-    pub(crate) watcher: Arc<Watcher>,
-    /// The watches of paths that there are, as many as this is shared by.
-    pub(crate) watches: Arc<()>,
-    pub(crate) processes: Arc<Processes>,
-    /// The time of a cell that names none.
-    pub(crate) wall: Duration,
-}
-
-/// Log events that wait for a reader, and the most bytes of one: together they are what code can put into the host's
-/// memory while there is no reader.
-pub(crate) const MAX_LOG_EVENTS: usize = 256;
-const MAX_LOG_EVENT_BYTES: usize = 64 << 10;
-
-impl Shared {
-    /// Tells those who listen to the session's log. A long text becomes several events.
-    pub(crate) fn log(&self, text: String) {
-        for text in log_pieces(text) {
-            self.logs.send(Event::Log { text });
-        }
-    }
-}
-
-/// A text for the log in pieces of a bounded size, cut between characters.
-pub(crate) fn log_pieces(text: String) -> Vec<String> {
-    if text.len() <= MAX_LOG_EVENT_BYTES {
-        return vec![text];
-    }
-    let mut pieces = Vec::new();
-    let mut rest = text.as_str();
-    while rest.len() > MAX_LOG_EVENT_BYTES {
-        let end = (1..=MAX_LOG_EVENT_BYTES)
-            .rev()
-            .find(|at| rest.is_char_boundary(*at));
-        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-        pieces.push(piece.to_owned());
-        rest = after;
-    }
-    pieces.push(rest.to_owned());
-    pieces
 }
 
 impl Session {
@@ -440,54 +381,6 @@ impl Session {
         })));
     }
 
-    /// Writes a file of the workspace, with the directories above it.
-    pub async fn put_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
-        let contents = Arc::new(contents);
-        let (to, what) = (path.to_owned(), Arc::clone(&contents));
-        self.with_files(move |workspace| workspace.put(&to, &what))
-            .await?;
-        self.shared.journal.put_file(path, contents);
-        Ok(())
-    }
-
-    /// Writes a file that can be made again from a result, such as a picture that was shown. Unlike [`put_file`](Session::put_file), it is not in the journal.
-    pub async fn save_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
-        let path = path.to_owned();
-        self.with_files(move |workspace| workspace.put(&path, &contents))
-            .await
-    }
-
-    /// Reads a file of the workspace of at most 64 MiB. Larger ones are read in parts, by [`get_file_part`](Session::get_file_part) or
-    /// from what [`open_file`](Session::open_file) returns: code of a session makes a file of any size in no time.
-    pub async fn get_file(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let path = path.to_owned();
-        self.with_files(move |workspace| workspace.get(&path)).await
-    }
-
-    /// Reads a part of a file of the workspace: `length` bytes from the byte `offset` on, or as many as there are; at most 64 MiB.
-    pub async fn get_file_part(
-        &self,
-        path: &str,
-        offset: u64,
-        length: u64,
-    ) -> Result<Vec<u8>, Error> {
-        let path = path.to_owned();
-        self.with_files(move |workspace| workspace.get_part(&path, offset, length))
-            .await
-    }
-
-    /// Opens a file of the workspace for reading: for what is too large to be held in memory.
-    pub async fn open_file(&self, path: &str) -> Result<std::fs::File, Error> {
-        let path = path.to_owned();
-        self.with_files(move |workspace| workspace.open_file(&path))
-            .await
-    }
-
-    /// Lists the files of the workspace.
-    pub async fn list_files(&self) -> Result<Vec<FileEntry>, Error> {
-        self.with_files(|workspace| Ok(workspace.list())).await
-    }
-
     /// A page of what an earlier cell wrote, from the byte `offset` on; at most 8 MiB.
     pub async fn read_output(
         &self,
@@ -579,19 +472,5 @@ impl Session {
         }));
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
         read(answer).map_err(|error| Error::Refused(error.to_string()))
-    }
-
-    async fn with_files<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Workspace) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let workspace = Arc::clone(&self.shared.workspace);
-        let done = tokio::task::spawn_blocking(move || work(&workspace)).await;
-        done.unwrap_or_else(|error| {
-            Err(Error::System {
-                what: "working with files",
-                source: std::io::Error::other(error),
-            })
-        })
     }
 }

@@ -3,6 +3,11 @@
 //! The kernel allows a user 128 instances, but very many watches; so everyone shares one. Events are in the queue as soon as the
 //! call that caused them returns, so reading the queue after a cell finds all of them.
 
+mod changes;
+
+pub(crate) use changes::{Recorded, RecordedChange, RecordedKind, Touched};
+
+use changes::{WatchSubject, recorded_kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,14 +22,9 @@ use tokio::task::JoinHandle;
 
 /// A watch costs about a kilobyte of the kernel's memory, and each user has only so many.
 const MAX_WATCHES: usize = 10_000;
-/// Touched paths that wait to be looked at; past this, everything is looked at instead.
-const MAX_TOUCHED: usize = 20_000;
 
 /// How long the queue is left alone after it was read for those who wait for news: files are often written in one go.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// Changes of a recording watch that wait to be taken; past this, they are lost, and that is told.
-const MAX_RECORDED: usize = 10_000;
 
 /// The one instance.
 #[derive(Debug)]
@@ -52,50 +52,6 @@ struct Tree {
     news: Arc<Notify>,
     /// Each change in order, for a tree whose watch records them. Such a tree notes no touched paths.
     recorded: Option<Recorded>,
-}
-
-/// The changes in a tree since the last query, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    pub(crate) changes: Vec<RecordedChange>,
-    /// Changes are missing: there were too many, or a directory could not be watched.
-    pub(crate) is_incomplete: bool,
-    /// The root of the tree was removed or moved away: nothing more is told.
-    pub(crate) is_root_gone: bool,
-    /// Files that were written to since they had another change: many writes are one change.
-    written: HashSet<PathBuf>,
-}
-
-/// A change of one entry of a watched directory, as the kernel tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RecordedChange {
-    /// Relative to the root of the tree.
-    pub(crate) path: PathBuf,
-    pub(crate) kind: RecordedKind,
-    pub(crate) is_directory: bool,
-}
-
-/// WatchSubject became of an entry. Both halves of a rename have the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordedKind {
-    Created,
-    Written,
-    Attributes,
-    Removed,
-    MovedFrom(u32),
-    MovedTo(u32),
-}
-
-/// The paths that were touched since the last query, relative to the root.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Touched {
-    pub(crate) paths: BTreeSet<PathBuf>,
-    /// Directories that have other attributes now: what is in them is as it was.
-    pub(crate) marked: BTreeSet<PathBuf>,
-    /// Directories may be among them.
-    pub(crate) directories: bool,
-    /// Events were lost, or watches are not to be had: everything may have changed.
-    pub(crate) everything: bool,
 }
 
 /// A watched directory tree. Dropping it ends the watch.
@@ -282,93 +238,6 @@ impl Drop for Watch {
         state.remove_below(self.tree, Path::new(""));
         state.trees.remove(&self.tree);
     }
-}
-
-impl Recorded {
-    /// Notes a change, unless it is one more write to the same file.
-    fn note(&mut self, change: RecordedChange) {
-        // The directory is elsewhere by now.
-        if self.is_root_gone {
-            return;
-        }
-        match change.kind {
-            RecordedKind::Written if !self.written.insert(change.path.clone()) => return,
-            RecordedKind::Written => {}
-            _ => _ = self.written.remove(&change.path),
-        }
-        if self.changes.len() < MAX_RECORDED {
-            self.changes.push(change);
-        } else {
-            self.is_incomplete = true;
-            self.written.clear();
-        }
-    }
-
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.changes.is_empty() && !self.is_incomplete && !self.is_root_gone
-    }
-}
-
-/// The kind of an event of the kernel; `None` for one that is no change of an entry.
-fn recorded_kind(events: ReadFlags, cookie: u32) -> Option<RecordedKind> {
-    [
-        (ReadFlags::CREATE, RecordedKind::Created),
-        (ReadFlags::MODIFY, RecordedKind::Written),
-        (ReadFlags::ATTRIB, RecordedKind::Attributes),
-        (ReadFlags::DELETE, RecordedKind::Removed),
-        (ReadFlags::MOVED_FROM, RecordedKind::MovedFrom(cookie)),
-        (ReadFlags::MOVED_TO, RecordedKind::MovedTo(cookie)),
-    ]
-    .into_iter()
-    .find_map(|(flag, kind)| events.contains(flag).then_some(kind))
-}
-
-impl Touched {
-    fn note(&mut self, directory: &Path, name: &OsStr, what: WatchSubject) {
-        if self.paths.len() + self.marked.len() >= MAX_TOUCHED {
-            self.look_at_everything();
-        }
-        self.directories |= what == WatchSubject::Directory;
-        if !self.everything {
-            let paths = match what {
-                WatchSubject::DirectoryItself => &mut self.marked,
-                WatchSubject::Directory | WatchSubject::File => &mut self.paths,
-            };
-            paths.insert(directory.join(name));
-        }
-    }
-
-    fn look_at_everything(&mut self) {
-        self.everything = true;
-        self.paths.clear();
-        self.marked.clear();
-    }
-
-    fn is_nothing(&self) -> bool {
-        !self.everything && self.paths.is_empty() && self.marked.is_empty()
-    }
-
-    /// Takes in what was touched later.
-    pub(crate) fn add(&mut self, later: Touched) {
-        self.everything |= later.everything || self.paths.len() + later.paths.len() > MAX_TOUCHED;
-        self.directories |= later.directories;
-        if self.everything {
-            self.look_at_everything();
-        } else {
-            self.paths.extend(later.paths);
-            self.marked.extend(later.marked);
-        }
-    }
-}
-
-/// The subject of an event.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WatchSubject {
-    File,
-    /// A directory with all that is in it.
-    Directory,
-    /// A directory, but not what is in it.
-    DirectoryItself,
 }
 
 impl State {
