@@ -44,7 +44,7 @@ pub(crate) struct Shell {
     fresh: Option<PathBuf>,
     names: Names,
     /// The same session, for the line editor.
-    current: CurrentSession,
+    pub(super) current: CurrentSession,
     /// What threads write after their cell.
     pub(super) logs: broadcast::Receiver<Event>,
     /// The notice about checkpoints that was printed last.

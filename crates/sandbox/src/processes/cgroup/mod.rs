@@ -12,11 +12,11 @@ use directories::{
     remove_orphans,
 };
 use rustix::fd::OwnedFd;
+use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::{fs, io};
 
 /// The controllers that this host may use. A handle: clones are the same, and the directories go with the last.
 #[derive(Clone, Debug)]

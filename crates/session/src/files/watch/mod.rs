@@ -9,7 +9,7 @@ pub(crate) use changes::{Recorded, RecordedChange, RecordedKind, Touched};
 
 use changes::{WatchSubject, recorded_kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
