@@ -3,7 +3,7 @@
 use super::labels::Labels;
 use super::recording::SessionNote;
 use super::restoration::RunRestoration;
-use crate::args::{ApprovalArgs, ToolboxArgs, install_packages};
+use crate::args::{ApprovalArgs, ToolServers, ToolboxArgs, install_packages};
 use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
@@ -11,7 +11,6 @@ use crate::terminal::{Console, TerminalApprover};
 use cellblock::agent::{
     Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, ToolOffer, executor_telling,
 };
-use cellblock::mcp::Connected;
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
 use cellblock::tools::{Approval, Approver, DynamicTool};
 use cellblock::{Host, Journaling, Locale, SessionOptions, UnlistedHosts, parse_duration};
@@ -219,7 +218,7 @@ impl AgentRunArgs {
         model: Arc<dyn Model>,
         setup: RunSetup,
         console: &Console,
-    ) -> anyhow::Result<(AgentBuilder, Connected)> {
+    ) -> anyhow::Result<(AgentBuilder, ToolServers)> {
         let config = self.config.load()?;
         let (tools, servers) = self.toolbox.gather(&self.python, &config, console).await?;
         let preload = self.agent.preload();

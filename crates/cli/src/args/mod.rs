@@ -2,6 +2,8 @@
 
 mod python;
 mod session;
+#[cfg_attr(not(feature = "mcp"), path = "tool_servers_absent.rs")]
+mod tool_servers;
 mod tools;
 
 use cellblock::Locale;
@@ -9,6 +11,7 @@ use clap::Args;
 
 pub(crate) use python::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 pub(crate) use session::{SessionArgs, duration, seconds};
+pub(crate) use tool_servers::ToolServers;
 pub(crate) use tools::{ApprovalArgs, Audience, ToolboxArgs, install_packages, tool_runner};
 
 /// In which form.

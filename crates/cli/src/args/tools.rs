@@ -1,10 +1,10 @@
 //! The tools that a command offers, from its flags.
 
+use super::tool_servers::{ToolServers, with_tools_for_clients};
 use super::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::config::Config;
 use crate::failure::Usage;
-use crate::terminal::{Console, EnvironmentBar, Style, TerminalApprover};
-use cellblock::mcp::{self, Connected};
+use crate::terminal::{Console, EnvironmentBar, TerminalApprover};
 use cellblock::tools::{
     Approval, ApprovalMode, ApprovalPolicy, Approver, DynamicTool, InstallPackagesTool,
     PythonTools, Registry, SessionFuture, ToolError, ToolRunner, shell_tools,
@@ -75,6 +75,10 @@ impl Approve {
 
 /// The callers of a set of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "mcp"),
+    expect(dead_code, reason = "there are no clients over MCP")
+)]
 pub(crate) enum Audience {
     /// A person, or an agent of this program, which has the session itself.
     Local,
@@ -87,7 +91,7 @@ pub(crate) enum Audience {
 /// All tools, and the other servers that some of them come from.
 pub(crate) struct Toolbox {
     pub(crate) registry: Registry,
-    servers: Connected,
+    servers: ToolServers,
 }
 
 impl Toolbox {
@@ -115,9 +119,9 @@ impl ToolboxArgs {
         let (tools, servers) = self.gather(python, config, console).await?;
         let mut builder = Registry::builder().built_in();
         match audience {
-            Audience::McpClients => builder = mcp::with_tools_for_clients(builder),
+            Audience::McpClients => builder = with_tools_for_clients(builder),
             Audience::McpClientsWithInstall => {
-                builder = mcp::with_tools_for_clients(builder).tool(install_packages(console)?);
+                builder = with_tools_for_clients(builder).tool(install_packages(console)?);
             }
             Audience::Local => builder = builder.tool(install_packages(console)?),
         }
@@ -134,7 +138,7 @@ impl ToolboxArgs {
         python: &PythonArgs,
         config: &Config,
         console: &Console,
-    ) -> anyhow::Result<(Vec<Arc<dyn DynamicTool>>, Connected)> {
+    ) -> anyhow::Result<(Vec<Arc<dyn DynamicTool>>, ToolServers)> {
         let mut tools: Vec<Arc<dyn DynamicTool>> = Vec::new();
         if self.shell {
             tools.extend(shell_tools());
@@ -147,13 +151,8 @@ impl ToolboxArgs {
             let loaded = folder.load(opener(python, options)).await;
             tools.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
         }
-        let servers = config.mcp.servers(|path| config.path(path))?;
-        let servers = mcp::connect(servers).await;
-        for problem in &servers.problems {
-            let label = console.on_err(Style::Warning, "warning:");
-            console.note(&label, &problem.to_string());
-        }
-        tools.extend(servers.tools.iter().cloned());
+        let servers = ToolServers::connect(config, console).await?;
+        tools.extend(servers.tools());
         Ok((tools, servers))
     }
 

@@ -1,5 +1,7 @@
 //! The commands, one module each.
 
+#[cfg(not(all(feature = "jupyter", feature = "mcp", feature = "server")))]
+mod absent;
 pub(crate) mod ask;
 pub(crate) mod bench;
 pub(crate) mod chat;
@@ -10,8 +12,11 @@ pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod eval;
 pub(crate) mod exec;
+#[cfg_attr(not(feature = "jupyter"), path = "exec_notebook_absent.rs")]
 pub(crate) mod exec_notebook;
+#[cfg_attr(not(feature = "jupyter"), path = "jupyter_absent.rs")]
 pub(crate) mod jupyter;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_absent.rs")]
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod pipe;

@@ -7,12 +7,12 @@ use crate::agent_run::{
     AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
     print_file_places, print_outcome, read_files, run_interruptible,
 };
+use crate::args::ToolServers;
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, Place};
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
-use cellblock::mcp::Connected;
 use clap::Args;
 use resume::to_remember;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ async fn conduct(
     mut conversation: Conversation,
     task: RunTask<'_>,
     recorder: RunRecorder,
-    servers: Connected,
+    servers: ToolServers,
     console: &Console,
 ) -> anyhow::Result<u8> {
     let untrusted = args.agent_run_args.session.untrusted_directories();
@@ -169,7 +169,7 @@ async fn conduct(
 struct Prepared {
     agent: Agent,
     question: String,
-    servers: Connected,
+    servers: ToolServers,
 }
 
 async fn prepare(args: &AskArgs, setup: RunSetup, console: &Console) -> anyhow::Result<Prepared> {

@@ -6,12 +6,12 @@ use crate::agent_run::{
     AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
     print_file_places, print_outcome, read_files, run_interruptible,
 };
+use crate::args::ToolServers;
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, InputHistory, Place, Style};
 use cellblock::agent::{Agent, Conversation};
-use cellblock::mcp::Connected;
 use clap::Args;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -68,7 +68,7 @@ struct Chat<'a> {
     model: String,
     exchanges: Vec<Exchange>,
     /// The MCP servers of this agent and of earlier ones, to be closed in the end.
-    servers: Vec<Connected>,
+    servers: Vec<ToolServers>,
     telemetry: Telemetry,
     /// Where files that code writes are copied to.
     output: Option<RunOutput>,
@@ -191,7 +191,7 @@ pub(super) async fn make_agent(
     model: Option<&str>,
     setup: RunSetup,
     console: &Console,
-) -> anyhow::Result<(Agent, Connected)> {
+) -> anyhow::Result<(Agent, ToolServers)> {
     let (mut agent_run_args, _) = args.agent_run_args.resolve()?;
     if let Some(name) = model {
         agent_run_args.model.model = Some(name.to_owned());

@@ -7,6 +7,7 @@ mod calls;
 use super::operations::OperationError;
 use super::server::PipeServer;
 use crate::agent_run::{AgentRunArgs, RunRecorder, RunSetup, read_files};
+use crate::args::ToolServers;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use calls::{ClientApprover, ClientTool};
@@ -14,7 +15,6 @@ use cellblock::Host;
 use cellblock::agent::{
     CancellationToken, Conversation, Observer, Outcome, RunEvent, Template, TemplateRun, Verify,
 };
-use cellblock::mcp::Connected;
 use cellblock::pipe::{
     AfterAnswer, AgentOperation, AgentRequest, AgentTask, ApprovalsBy, RequestId, Response,
 };
@@ -225,7 +225,7 @@ struct Ready {
     conversation: Conversation,
     question: String,
     model: String,
-    servers: Connected,
+    servers: ToolServers,
     console: Console,
 }
 

@@ -1,7 +1,9 @@
 //! `[mcp.servers.NAME]`: other MCP servers, whose tools are offered too.
 
+#[cfg(feature = "mcp")]
+mod remote;
+
 use crate::failure::Usage;
-use cellblock::mcp::{RemoteServer, ServerTransport, Trust};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,10 @@ pub(crate) struct McpConfig {
 /// One server: a program, or an address.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[cfg_attr(
+    not(feature = "mcp"),
+    expect(dead_code, reason = "no server is started")
+)]
 struct ServerConfig {
     /// A program that speaks on its standard input and output.
     command: Option<String>,
@@ -75,21 +81,6 @@ impl McpConfig {
         }
         Ok(())
     }
-
-    /// The servers to connect to. Their secrets are read from the environment now.
-    pub(crate) fn servers(
-        &self,
-        place: impl Fn(&Path) -> PathBuf,
-    ) -> anyhow::Result<Vec<RemoteServer>> {
-        let wanted = self.servers.iter().filter(|(_, server)| !server.disabled);
-        wanted
-            .map(|(name, server)| {
-                server
-                    .remote(name, &place)
-                    .map_err(|problem| Usage::plain(format!("the MCP server `{name}`: {problem}")))
-            })
-            .collect()
-    }
 }
 
 impl ServerConfig {
@@ -143,49 +134,6 @@ impl ServerConfig {
             }
         }
         Ok(())
-    }
-
-    fn remote(&self, name: &str, place: impl Fn(&Path) -> PathBuf) -> Result<RemoteServer, String> {
-        let variable = |name: &String| {
-            std::env::var(name)
-                .map_err(|_| format!("there is no variable {name} in the environment"))
-        };
-        let at = match (&self.command, &self.url) {
-            (Some(command), _) => {
-                let mut environment = self.env.clone();
-                for name in &self.pass_env {
-                    environment.insert(name.clone(), variable(name)?);
-                }
-                ServerTransport::Program {
-                    command: command.clone(),
-                    arguments: self.args.clone(),
-                    environment,
-                    directory: self.directory.as_deref().map(place),
-                }
-            }
-            (None, url) => ServerTransport::Address {
-                url: url.clone().unwrap_or_default(),
-                token: match (&self.token, &self.token_env) {
-                    (None, Some(name)) => Some(variable(name)?),
-                    (token, _) => token.clone(),
-                },
-                headers: self.headers.clone(),
-            },
-        };
-        let mut server = RemoteServer::new(name, at);
-        server.only = self.tools.clone();
-        server.trust = match self.trust {
-            TrustConfig::Hints => Trust::Hints,
-            TrustConfig::Nothing => Trust::Nothing,
-            TrustConfig::Everything => Trust::Everything,
-        };
-        if let Some(limit) = self.start_timeout.and_then(seconds_of) {
-            server.start_limit = limit;
-        }
-        if let Some(limit) = self.timeout.and_then(seconds_of) {
-            server.call_limit = limit;
-        }
-        Ok(server)
     }
 }
 
