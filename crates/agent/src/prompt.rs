@@ -6,7 +6,7 @@ use crate::builder::CodeExecution;
 use crate::executor::Surroundings;
 use crate::format::{Format, FormatContext};
 use cellblock_protocol::{Locale, UnlistedHosts};
-use cellblock_tools::names::COMPUTE;
+use cellblock_tools::names::{COMPUTE, FINAL_ANSWER};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,6 +31,8 @@ pub enum Prompt {
 pub enum PromptPart {
     /// The text of [`Prompt::Minimal`].
     Minimal,
+    /// The text of [`Prompt::Minimal`] for a run without code.
+    MinimalWithoutCode,
     /// The text of [`Prompt::DeepResearch`].
     DeepResearch,
     /// Where code runs and what it can import.
@@ -47,8 +49,9 @@ pub enum PromptPart {
 
 impl PromptPart {
     /// All parts.
-    pub const ALL: [PromptPart; 11] = [
+    pub const ALL: [PromptPart; 12] = [
         PromptPart::Minimal,
+        PromptPart::MinimalWithoutCode,
         PromptPart::DeepResearch,
         PromptPart::Workspace,
         PromptPart::Format(Format::Tools),
@@ -107,6 +110,7 @@ impl PromptPart {
         }
         match self {
             PromptPart::Minimal => both!("minimal"),
+            PromptPart::MinimalWithoutCode => both!("minimal-without-code"),
             PromptPart::DeepResearch => both!("deep-research"),
             PromptPart::Workspace => both!("workspace"),
             PromptPart::Format(Format::Tools) => both!("format-tools"),
@@ -129,12 +133,14 @@ pub(crate) fn system_prompt(
     code_execution: CodeExecution,
 ) -> String {
     let locale = context.locale;
+    let runs_code = code_execution == CodeExecution::Enabled;
     let mut parts = vec![match prompt {
-        Prompt::Minimal => PromptPart::Minimal.text(locale).to_owned(),
+        Prompt::Minimal if runs_code => PromptPart::Minimal.text(locale).to_owned(),
+        Prompt::Minimal => PromptPart::MinimalWithoutCode.text(locale).to_owned(),
         Prompt::DeepResearch => PromptPart::DeepResearch.text(locale).to_owned(),
         Prompt::Custom(text) => text.clone(),
     }];
-    if code_execution == CodeExecution::Enabled {
+    if runs_code {
         let none = match locale {
             Locale::En => "none",
             Locale::Zh => "无",
@@ -153,7 +159,10 @@ pub(crate) fn system_prompt(
         ];
         parts.push(PromptPart::Workspace.fill(locale, &values.into()));
     }
-    parts.push(format.implementation().instructions(context));
+    // Without code and tools there is nothing but the answer.
+    if runs_code || !context.registry.without(FINAL_ANSWER).names().is_empty() {
+        parts.push(format.implementation().instructions(context));
+    }
     if format.calls_tools() && context.registry.get(COMPUTE).is_some() {
         parts.push(PromptPart::Compute.text(locale).to_owned());
     }

@@ -84,6 +84,10 @@ fn code_is_off_unless_asked_for() {
     assert_eq!(outcome.answer, Some(json!("\"blue\"")));
     let request = &model.requests()[0];
     assert!(request.tools.is_empty());
+    let system = request.messages[0].text().to_lowercase();
+    for word in ["code", "python", "session", "execut"] {
+        assert!(!system.contains(word), "`{word}` in: {system}");
+    }
     assert_eq!(
         request.messages[1].text(),
         "Which colour has the sky?\n\nGiven:\nthing = the sky"

@@ -3,6 +3,7 @@
 use super::labels::Labels;
 use super::recording::SessionNote;
 use super::restoration::RunRestoration;
+use super::templates::templates_in;
 use crate::args::{ApprovalArgs, ToolServers, ToolboxArgs, install_packages};
 use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::config::{Config, ConfigArgs};
@@ -84,6 +85,10 @@ pub(crate) struct AgentArgs {
     /// End at this cost, where prices are known
     #[arg(long, value_name = "N")]
     pub(super) max_cost: Option<f64>,
+    /// Offer the templates (.md) of this folder as tools, to the model and to each other
+    #[arg(long, value_name = "DIR")]
+    #[serde(default)]
+    templates_dir: Vec<PathBuf>,
     /// Only the configuration has this: none, standard or full.
     #[arg(skip)]
     pub(super) preload: Option<String>,
@@ -256,7 +261,11 @@ impl AgentRunArgs {
             .tools(setup.tools)
             .tool(install_packages(console)?)
             .approval(approval);
-        let builder = self.agent.set_up(builder, &self.model);
+        let mut builder = self.agent.set_up(builder, &self.model);
+        for directory in &self.agent.templates_dir {
+            let templates = templates_in(directory)?;
+            builder = templates.into_iter().fold(builder, AgentBuilder::template);
+        }
         Ok((builder, servers))
     }
 

@@ -8,6 +8,7 @@ mod model_search;
 mod recording;
 mod resolve;
 mod restoration;
+mod templates;
 
 use crate::cell_run::Signals;
 use crate::terminal::{Console, Style};
@@ -23,6 +24,7 @@ pub(crate) use display::Display;
 pub(crate) use files::{FileArgs, RunOutput, print_file_places, read_files};
 pub(crate) use recording::{RunRecorder, Telemetry, run_store};
 pub(crate) use restoration::{RunRestoration, journal_of};
+pub(crate) use templates::read_template;
 
 /// Two presses of Ctrl-C within this time end the run.
 const MAX_DOUBLE_PRESS_GAP: Duration = Duration::from_secs(3);

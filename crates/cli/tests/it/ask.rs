@@ -294,6 +294,49 @@ fn a_template_is_asked_with_arguments() {
 }
 
 #[test]
+fn templates_of_a_folder_can_call_each_other() {
+    let place = Place::new();
+    let folder = place.path().join("templates");
+    fs::create_dir(&folder).unwrap();
+    let mean = "+++\nname = \"mean_of\"\ndescription = \"The mean.\"\ncode = true\n[params]\nvalues = \"list of numbers\"\n[returns]\ntype = \"number\"\n+++\nWhat is the mean of `values`?\n";
+    let report = "+++\nname = \"report\"\ndescription = \"A report.\"\ncode = true\n[params]\nvalues = \"list of numbers\"\n+++\nSay how large `values` are.\n";
+    fs::write(folder.join("mean.md"), mean).unwrap();
+    fs::write(folder.join("report.md"), report).unwrap();
+    let model = FakeModel::saying([
+        "```python\nmean_of(values=values) + 1\n```",
+        "```python\nsum(values) / len(values)\n```",
+        "2.0",
+        "The mean and one are 3.0.",
+    ]);
+    let ended = ask(
+        &place,
+        &model,
+        &[
+            "--template",
+            "templates/report.md",
+            "--templates-dir",
+            "templates",
+            "--arg",
+            "values=[1, 2, 3]",
+        ],
+    );
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "The mean and one are 3.0.\n"),
+        "{}",
+        ended.stderr
+    );
+    let ended = ask(&place, &model, &["?", "--templates-dir", "."]);
+    assert_eq!(
+        (ended.status, ended.stderr.as_str()),
+        (
+            2,
+            "error: --templates-dir .: there is no template (.md) in it\n"
+        )
+    );
+}
+
+#[test]
 fn a_run_without_an_answer_says_why_and_its_status_tells() {
     let model = FakeModel::saying(["```python\nprint(1)\n```"]);
     let ended = ask(&Place::new(), &model, &["?", "--max-steps", "2", "--quiet"]);

@@ -2,7 +2,6 @@
 
 use crate::failure::Usage;
 use anyhow::Context as _;
-use cellblock::agent::Template;
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
@@ -35,12 +34,6 @@ pub(super) fn read_json(path: &Path) -> anyhow::Result<Value> {
             path.display()
         ))
     })
-}
-
-pub(super) fn read_template(path: &Path) -> anyhow::Result<Template> {
-    let text = read_text("--template", path)?;
-    Template::from_markdown(&text)
-        .map_err(|error| Usage::plain(format!("--template {}: {error}", path.display())))
 }
 
 pub(super) fn arguments(entries: &[String]) -> anyhow::Result<Map<String, Value>> {

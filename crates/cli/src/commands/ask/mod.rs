@@ -5,7 +5,7 @@ mod resume;
 
 use crate::agent_run::{
     AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
-    print_file_places, print_outcome, read_files, run_interruptible,
+    print_file_places, print_outcome, read_files, read_template, run_interruptible,
 };
 use crate::args::ToolServers;
 use crate::cell_run::Signals;
@@ -183,7 +183,9 @@ async fn prepare(args: &AskArgs, setup: RunSetup, console: &Console) -> anyhow::
     }
     let schema = args.schema.as_deref().map(inputs::read_json).transpose()?;
     let template = args.template.as_deref();
-    let template = template.map(inputs::read_template).transpose()?;
+    let template = template
+        .map(|path| read_template("--template", path))
+        .transpose()?;
     let model = args.agent_run_args.model.open(console).await?;
     let (builder, servers) = args.agent_run_args.agent(model, setup, console).await?;
     let mut builder = builder.verify(if args.verify { Verify::On } else { Verify::Off });
