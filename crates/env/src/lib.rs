@@ -37,8 +37,8 @@ mod variables;
 pub use dirs::Dirs;
 pub use error::{Error, FailureCause, InstallFailure};
 pub use find::{
-    CJK_FONT_HINT, Font, Interpreter, MIN_PYTHON_VERSION, OptionalModules, PythonVersion,
-    RejectReason, RejectedPython, Search, cjk_font,
+    CJK_FONT_HINT, Font, ForeignPython, Interpreter, Libc, MIN_PYTHON_VERSION, OptionalModules,
+    PythonVersion, RejectReason, RejectedPython, Search, cjk_font,
 };
 pub use install::{
     CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, Progress, ProxySettings,

@@ -30,6 +30,7 @@ struct HostState {
     dirs: Dirs,
     runtimes: Arc<Runtimes>,
     containers: OnceLock<Containers>,
+    container_packages: Option<Requirements>,
 }
 
 /// The name of the host's own environment in [`SessionOptions::env`].
@@ -53,6 +54,7 @@ pub struct HostBuilder {
     keep_warm: Option<Duration>,
     interpreter: Option<PathBuf>,
     environment: Option<Environment>,
+    container_packages: Option<Requirements>,
     choice: PythonChoice,
     preload: Preload,
     pool: usize,
@@ -75,7 +77,7 @@ impl Host {
     pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         self.journaled(&mut options)?;
         if options.container.is_some() {
-            return Ok(self.containers()?.open(options).await?);
+            return self.open_in_container(options).await;
         }
         let runtime = match options.env.as_deref() {
             None => self.runtime_for(&self.state.environment, &options).await?,
@@ -88,6 +90,20 @@ impl Host {
             }
         };
         Ok(runtime.open(options).await?)
+    }
+
+    /// A session in a container. Packages that were asked for by name are installed for the Python of its image: the environments
+    /// of this machine are for another Python.
+    async fn open_in_container(&self, options: SessionOptions) -> Result<Session, Error> {
+        let wanted = match options.env.as_deref() {
+            Some(env) if env != OWN_ENVIRONMENT => Some(self.requirements_of(env)?),
+            _ => self.state.container_packages.clone(),
+        };
+        let session = self.containers()?.open(options).await?;
+        if let Some(wanted) = wanted {
+            self.state.packages.install(&session, wanted).await?;
+        }
+        Ok(session)
     }
 
     /// Makes a session in an environment of its own, whatever the options say about one.
@@ -200,7 +216,8 @@ impl Host {
         }
         let engine = Engine::from_environment().map_err(cellblock_session::Error::from)?;
         let Dirs { state, cache, .. } = &self.state.dirs;
-        let made = || Containers::new(engine, state, cache);
+        let layers = self.state.packages.environments().layers_directory()?;
+        let made = || Containers::new(engine, state, cache).packages(layers);
         Ok(self.state.containers.get_or_init(made).clone())
     }
 
@@ -232,6 +249,12 @@ impl HostBuilder {
     /// Uses this interpreter and no other.
     pub fn interpreter(mut self, path: impl Into<PathBuf>) -> HostBuilder {
         self.interpreter = Some(path.into());
+        self
+    }
+
+    /// Installs these packages for sessions in containers, each for the Python of its image.
+    pub fn container_packages(mut self, wanted: Requirements) -> HostBuilder {
+        self.container_packages = Some(wanted);
         self
     }
 
@@ -323,6 +346,7 @@ impl HostBuilder {
             dirs,
             runtimes: Arc::new(runtimes),
             containers: OnceLock::new(),
+            container_packages: self.container_packages,
         };
         Ok(Host {
             state: Arc::new(state),

@@ -26,6 +26,7 @@ pub use cellblock_docker::Engine;
 pub use cellblock_network::{BadProxy, Proxies};
 pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
 pub use container::Containers;
+pub use container::image_python::ImagePython;
 pub use error::Error;
 pub use events::{EventGap, EventReader};
 pub use files::kept_workspaces::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention};

@@ -120,8 +120,9 @@ impl EnvironmentArgs {
             (Some(one), None) | (None, Some(one)) => one,
             (Some(header), Some(named)) => header.merge(named),
         };
-        let made = host.environment_with(wanted).await;
+        let made = host.environment_with(wanted.clone()).await;
         bar.clear();
-        Ok(builder.environment(made?).build()?)
+        let builder = builder.environment(made?).container_packages(wanted);
+        Ok(builder.build()?)
     }
 }

@@ -35,6 +35,62 @@ fn a_snippet_runs_in_a_container_with_the_same_manners() {
     assert_eq!(exec(&place, &image, "1/0").status, 1);
 }
 
+/// The packages come from the index, for the Python of the image.
+#[test]
+fn packages_are_installed_for_the_python_of_the_image() {
+    let Some(image) = image() else { return };
+    let place = Place::new();
+    std::fs::write(place.path().join("requirements.txt"), "tinydb\n").unwrap();
+    let code = "import tinydb\nprint(tinydb.__file__)";
+    let ended = place.exec(
+        code,
+        &[
+            "--backend",
+            "docker",
+            "--image",
+            &image,
+            "--env",
+            "requirements.txt",
+        ],
+    );
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let from = "/run/cellblock/packages/";
+    assert!(ended.stdout.starts_with(from), "{}", ended.stdout);
+}
+
+#[test]
+fn a_model_gets_the_packages_that_it_names_in_a_container() {
+    let Some(image) = image() else { return };
+    let model = FakeModel::saying([
+        "<pip-dependencies-to-install>tinydb</pip-dependencies-to-install>\n<execution-code>\nimport tinydb\nprint(tinydb.__name__)\n</execution-code>",
+        "It is there.",
+    ]);
+    let ended = Place::new().run([
+        "ask",
+        "--stdlib",
+        "--approve",
+        "never",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "xml",
+        "--backend",
+        "docker",
+        "--image",
+        &image,
+        "Is tinydb there?",
+    ]);
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "It is there.\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("\ntinydb\n"), "{}", ended.stderr);
+}
+
 #[test]
 fn a_question_is_answered_with_code_that_ran_in_a_container() {
     let Some(image) = image() else { return };

@@ -1,6 +1,7 @@
 //! Finding a Python, and fonts for its plots.
 
 mod fonts;
+mod foreign;
 mod interpreter;
 mod probe;
 
@@ -17,6 +18,7 @@ use crate::{Dirs, Error, Variables, variables::blocking_directory, variables::cu
 
 pub(crate) use fonts::font_fingerprint;
 pub use fonts::{CJK_FONT_HINT, Font, cjk_font};
+pub use foreign::{ForeignPython, Libc};
 pub use interpreter::{Interpreter, OptionalModules, PythonVersion};
 use probe::ProbeCache;
 

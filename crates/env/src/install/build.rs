@@ -76,7 +76,8 @@ impl<'a> EnvironmentBuild<'a> {
             Err(Error::Install(mut failure))
                 if failure.cause == FailureCause::NoSolution
                     && failure.unreached.is_empty()
-                    && context.sandbox.is_some() =>
+                    && context.sandbox.is_some()
+                    && context.target.is_none() =>
             {
                 match uv.build_wheels(&staging, &request, scratch, on_progress)? {
                     Built::Wheels => {}
@@ -133,7 +134,9 @@ impl<'a> EnvironmentBuild<'a> {
         };
         uv.install(&mut staging, self.kind, lock, wheels, on_progress)?;
         let packages = packages_in(Path::new(OUTPUT_DIRECTORY));
-        compile_byte_code(&mut staging, &packages, target, on_progress)?;
+        if context.target.is_none() {
+            compile_byte_code(&mut staging, &packages, target, on_progress)?;
+        }
         let installer = if context.sandbox.is_some() && !staging.is_sandboxed() {
             format!("{}, {OUTSIDE_WALLS}", uv.name())
         } else {

@@ -17,7 +17,7 @@ mod uv;
 use std::{ffi::OsStr, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-    Cancel, Error, FailureCause, InstallFailure, Interpreter, Variables, dirs,
+    Cancel, Error, FailureCause, ForeignPython, InstallFailure, Interpreter, Variables, dirs,
     program::{self, Stopped},
 };
 
@@ -117,6 +117,8 @@ impl Progress {
 #[derive(Clone, Copy)]
 pub(crate) struct InstallContext<'a> {
     pub(crate) interpreter: &'a Interpreter,
+    /// The system that packages are installed for, where it is not this one.
+    pub(crate) target: Option<&'a ForeignPython>,
     pub(crate) variables: &'a Variables,
     pub(crate) cancel: &'a Cancel,
     /// The working directory of programs. Not the user's, whose `pyproject.toml` does not matter here.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::{
-    Cancel, Dirs, Error, InstallerSandbox, Interpreter, Progress, Requirements, Search, Step,
-    Variables, dirs,
+    Cancel, Dirs, Error, ForeignPython, InstallerSandbox, Interpreter, Progress, Requirements,
+    Search, Step, Variables, dirs,
     find::font_fingerprint,
     install::{
         CACHE_DIRECTORY, EnvironmentBuild, InstallContext, installer_variables, refresh_fonts,
@@ -178,19 +178,47 @@ impl Environments {
         on_progress: &mut dyn FnMut(Progress),
     ) -> Result<Layer, Error> {
         let request = new_request(interpreter, requirements, installed);
-        if let Some(layer) = self.load_layer(&request) {
+        let context = self.context(interpreter, cancel);
+        self.make_requested_layer(&request, &context, on_progress)
+    }
+
+    /// The same for a Python on another system. `runner` is a Python of this machine, which uv runs with. Packages of which there
+    /// is only the source cannot be had: they would have to be built on that system.
+    pub fn make_foreign_layer(
+        &self,
+        foreign: &ForeignPython,
+        runner: &Interpreter,
+        installed: &[Package],
+        requirements: &Requirements,
+        cancel: &Cancel,
+        on_progress: &mut dyn FnMut(Progress),
+    ) -> Result<Layer, Error> {
+        let request = new_request(&foreign.as_interpreter(runner), requirements, installed);
+        let context = InstallContext {
+            target: Some(foreign),
+            ..self.context(runner, cancel)
+        };
+        self.make_requested_layer(&request, &context, on_progress)
+    }
+
+    fn make_requested_layer(
+        &self,
+        request: &InstallRequest,
+        context: &InstallContext<'_>,
+        on_progress: &mut dyn FnMut(Progress),
+    ) -> Result<Layer, Error> {
+        if let Some(layer) = self.load_layer(request) {
             return Ok(layer);
         }
-        check_request(&request)?;
+        check_request(request)?;
         dirs::create(&self.layers)?;
         dirs::create(&self.requests)?;
-        let _lock = self.lock_request(&request, cancel, on_progress)?;
-        if let Some(layer) = self.load_layer(&request) {
+        let _lock = self.lock_request(request, context.cancel, on_progress)?;
+        if let Some(layer) = self.load_layer(request) {
             return Ok(layer);
         }
-        let context = self.context(interpreter, cancel);
-        EnvironmentBuild::new(self, &request, StoredKind::Layer).run(&context, on_progress)?;
-        let layer = self.load_layer(&request);
+        EnvironmentBuild::new(self, request, StoredKind::Layer).run(context, on_progress)?;
+        let layer = self.load_layer(request);
         let _in_use = layer
             .as_ref()
             .and_then(|layer| self.mark_layer_in_use(layer));
@@ -287,6 +315,7 @@ impl Environments {
     ) -> InstallContext<'a> {
         InstallContext {
             interpreter,
+            target: None,
             variables: &self.variables,
             cancel,
             directory: &self.requests,

@@ -5,9 +5,10 @@ mod unreached_hosts;
 
 use crate::Error;
 use cellblock_env::{
-    Cancel, Dirs, Environments, InUseLock, Layer, Package, Progress, Requirements, Variables,
+    Cancel, Dirs, Environments, ForeignPython, InUseLock, Layer, Libc, Package, Progress,
+    PythonVersion, Requirements, Search, Variables,
 };
-use cellblock_session::Session;
+use cellblock_session::{ImagePython, Session};
 use cellblock_tools::{InstallFuture, PackageInstaller, ToolError};
 use installer_sandbox::SessionSandbox;
 use std::collections::BTreeMap;
@@ -64,9 +65,14 @@ impl Packages {
         let cancel = Cancel::new();
         // When the caller is gone, the installer ends.
         let _guard = cancel.on_drop();
+        let image = session
+            .image_python()
+            .await?
+            .map(foreign_python)
+            .transpose()?;
         let (here, session) = (self.clone(), session.clone());
         let layer = tokio::task::spawn_blocking(move || {
-            let layer = here.make(&session, &wanted, &cancel)?;
+            let layer = here.make(&session, image.as_ref(), &wanted, &cancel)?;
             if let Some(path) = &layer.path {
                 if let Some(in_use) = here.environments.mark_layer_in_use(&layer) {
                     let mut held = here.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,28 +88,38 @@ impl Packages {
     fn make(
         &self,
         session: &Session,
+        image: Option<&ImagePackages>,
         wanted: &Requirements,
         cancel: &Cancel,
     ) -> Result<Layer, Error> {
-        let environment = self.environments.environment_of(session.python())?;
         let added = session.added_packages();
-        let mut installed: Vec<Package> = environment.packages.clone();
-        installed.extend(
-            added
-                .iter()
-                .flat_map(|path| self.environments.packages_of_layer(path)),
-        );
+        let added = added
+            .iter()
+            .flat_map(|path| self.environments.packages_of_layer(path));
         let report = self.report.clone();
-        let layer = self.environments.make_layer(
-            &environment.interpreter,
+        let mut on_progress = |progress| {
+            if let Some(report) = &report {
+                report(progress);
+            }
+        };
+        let Some(image) = image else {
+            let environment = self.environments.environment_of(session.python())?;
+            let installed: Vec<Package> = environment.packages.into_iter().chain(added).collect();
+            let interpreter = &environment.interpreter;
+            let environments = &self.environments;
+            let layer =
+                environments.make_layer(interpreter, &installed, wanted, cancel, &mut on_progress);
+            return Ok(layer?);
+        };
+        let runner = Search::from_process()?.find()?;
+        let installed: Vec<Package> = image.packages.iter().cloned().chain(added).collect();
+        let layer = self.environments.make_foreign_layer(
+            &image.python,
+            &runner,
             &installed,
             wanted,
             cancel,
-            &mut |progress| {
-                if let Some(report) = &report {
-                    report(progress);
-                }
-            },
+            &mut on_progress,
         )?;
         Ok(layer)
     }
@@ -122,6 +138,62 @@ impl PackageInstaller for Packages {
                 })
         })
     }
+}
+
+/// The Python of an image, and the packages that the image brings.
+struct ImagePackages {
+    python: ForeignPython,
+    packages: Vec<Package>,
+}
+
+/// Reads what an image says about its Python. An image may say anything.
+fn foreign_python(image: ImagePython) -> Result<ImagePackages, Error> {
+    let unreadable = |what: &str| {
+        let problem = format!("its Python names no usable {what}");
+        Error::Session(cellblock_session::Error::Refused(format!(
+            "packages cannot be installed for the image: {problem}"
+        )))
+    };
+    let numbers: Vec<u32> = image
+        .version
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect();
+    let &[major, minor, micro] = numbers.as_slice() else {
+        return Err(unreadable("version"));
+    };
+    let libc = match image.libc.as_str() {
+        "glibc" => Libc::Glibc,
+        "musl" => Libc::Musl,
+        _ => return Err(unreadable("C library")),
+    };
+    if !matches!(image.machine.as_str(), "x86_64" | "aarch64") {
+        return Err(unreadable("kind of processor"));
+    }
+    let is_plain = |text: &str| {
+        let mut chars = text.chars();
+        chars.all(|c| c.is_ascii_alphanumeric() || "._-+!".contains(c))
+    };
+    let packages = image.packages.iter().filter_map(|line| {
+        let (name, version) = line.split_once("==")?;
+        (is_plain(name) && is_plain(version)).then(|| Package {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        })
+    });
+    Ok(ImagePackages {
+        packages: packages.collect(),
+        python: ForeignPython {
+            version: PythonVersion {
+                major,
+                minor,
+                micro,
+            },
+            machine: image.machine,
+            libc,
+            soabi: image.soabi.chars().take(64).collect(),
+        },
+    })
 }
 
 fn words(error: cellblock_env::Error) -> ToolError {

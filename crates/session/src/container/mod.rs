@@ -1,6 +1,7 @@
 //! Sessions in containers: the session's processes run in a container of an engine instead of behind
 //! the walls of this machine.
 
+pub(crate) mod image_python;
 pub(crate) mod running;
 mod socket;
 
@@ -14,7 +15,7 @@ use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
-use crate::packages::Packages;
+use crate::packages::{PackageMount, Packages};
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::Lineage;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
+use image_python::SessionImage;
 use running::ContainerLog;
 pub(crate) use running::RunningContainer;
 use socket::{ContainerSocket, peer_process};
@@ -49,6 +51,8 @@ const OVERHEAD_PROCESSES: u64 = 4;
 const GUEST_TARGET: &str = "/run/cellblock/guest";
 /// The directory of the [`ContainerSocket`] in a container.
 const SOCKET_TARGET: &str = "/run/cellblock/socket";
+/// The directory of the packages that are installed for sessions, in a container.
+const PACKAGES_TARGET: &str = "/run/cellblock/packages";
 /// The Python code that a container's first process runs.
 const START_CODE: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import container; sys.path.pop(0); container.main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])";
 
@@ -58,11 +62,13 @@ pub struct Containers {
     backend: Arc<ContainerBackend>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ContainerBackend {
     engine: Engine,
     state: PathBuf,
     cache: PathBuf,
+    /// The directory of the host in which packages for sessions are installed.
+    packages: Option<PathBuf>,
     watcher: Arc<Watcher>,
 }
 
@@ -80,8 +86,19 @@ impl Containers {
             engine,
             state,
             cache,
+            packages: None,
             watcher: Watcher::new(),
         };
+        Containers {
+            backend: Arc::new(backend),
+        }
+    }
+
+    /// Lets sessions see what is installed for them in this directory of the host, from now on and later.
+    #[must_use]
+    pub fn packages(self, directory: impl Into<PathBuf>) -> Containers {
+        let mut backend = (*self.backend).clone();
+        backend.packages = Some(directory.into());
         Containers {
             backend: Arc::new(backend),
         }
@@ -210,13 +227,26 @@ impl ContainerBackend {
             options,
             logs,
             journal,
-            packages: Packages::default(),
+            packages: self
+                .package_mount()
+                .map_or_else(Packages::default, Packages::mounted),
+            image: Some(SessionImage {
+                engine: self.engine.clone(),
+                name: wanted.image,
+            }),
             listeners,
             runtime: None,
         })?;
         opened.actor.checkpoints.is_disabled = true;
         prepare(&mut opened.actor, imports, environment).await?;
         Ok(opened.serve())
+    }
+
+    fn package_mount(&self) -> Option<PackageMount> {
+        self.packages.as_ref().map(|source| PackageMount {
+            source: source.clone(),
+            target: PACKAGES_TARGET.into(),
+        })
     }
 
     /// Makes the description that the engine creates the session's container from.
@@ -253,6 +283,12 @@ impl ContainerBackend {
                 target: "/environment".to_owned(),
             },
         ];
+        if let Some(packages) = &self.packages {
+            mounts.push(Mount::ReadOnly {
+                source: packages.clone(),
+                target: PACKAGES_TARGET.to_owned(),
+            });
+        }
         let python = ["python3", "-I", "-B", "-X", "utf8", "-c"];
         let mut command: Vec<String> = python.map(str::to_owned).to_vec();
         command.extend([

@@ -9,6 +9,7 @@ use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
+use crate::container::image_python::ImagePython;
 use crate::journal::JournalStatus;
 use crate::network::HostApprover;
 use crate::processes::{Process, ProcessEvents};
@@ -63,6 +64,14 @@ impl Session {
     /// The Python that it runs on, as [`Python::executable`](crate::Python::executable) named it.
     pub fn python(&self) -> &Path {
         &self.shared.python
+    }
+
+    /// The Python of the image, for a session in a container: the engine is asked each time. `None` for every other session.
+    pub async fn image_python(&self) -> Result<Option<ImagePython>, Error> {
+        match &self.shared.image {
+            Some(image) => Ok(Some(image.python().await?)),
+            None => Ok(None),
+        }
     }
 
     /// How long a cell may take that says nothing about it.

@@ -1,5 +1,6 @@
 //! The part of a session that its handles and its task share.
 
+use crate::container::image_python::SessionImage;
 use crate::events::SessionEvents;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
+    /// The image of its container, if the session is in one.
+    pub(crate) image: Option<SessionImage>,
     pub(crate) watcher: Arc<Watcher>,
     /// The watches of paths that there are, as many as this is shared by.
     pub(crate) watches: Arc<()>,

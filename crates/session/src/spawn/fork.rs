@@ -202,6 +202,7 @@ impl Actor {
             options,
             logs,
             packages: self.shared.packages.copy(),
+            image: None,
             runtime: self.placement.lineage.runtime.clone(),
         };
         let opened = prepared.into_session(opening).map(|mut fork| {

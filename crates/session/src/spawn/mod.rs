@@ -74,6 +74,7 @@ impl RuntimeState {
             logs,
             journal,
             packages: Packages::default(),
+            image: None,
             listeners,
             runtime: Some(Arc::clone(self)),
         })?;

@@ -5,6 +5,7 @@ use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::head::Head;
 use crate::actor::{Actor, AfterCell, CellHistory, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
+use crate::container::image_python::SessionImage;
 use crate::events::SessionEvents;
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
@@ -64,6 +65,8 @@ pub(crate) struct Opening {
     pub(crate) logs: SessionEvents,
     pub(crate) journal: Recorder,
     pub(crate) packages: Packages,
+    /// The image of its container, if the session is in one.
+    pub(crate) image: Option<SessionImage>,
     pub(crate) listeners: NetworkListeners,
     /// The runtime that forks of the session are made by; `None` where there can be none.
     pub(crate) runtime: Option<Arc<RuntimeState>>,
@@ -116,6 +119,7 @@ impl Prepared {
             journal: Recorder::default(),
             python: parts.summary.python,
             packages: Packages::default(),
+            image: None,
             watcher: tracker.watcher(),
             watches: Arc::default(),
             processes: Arc::default(),
@@ -184,6 +188,7 @@ impl Prepared {
             journal: opening.journal.clone(),
             python: actor.shared.python.clone(),
             packages: opening.packages,
+            image: opening.image,
             watcher: Arc::clone(&actor.shared.watcher),
             watches: Arc::default(),
             processes: Arc::default(),
