@@ -115,7 +115,7 @@ pub(crate) async fn authorize(
     Ok(next.run(request).await)
 }
 
-/// Marks requests of programs as meant, for dialects whose clients do not know the header of this server.
+/// Marks requests of programs as meant, for compatible APIs whose clients do not know the header of this server.
 pub(crate) async fn mark_programs(mut request: Request, next: Next) -> Response {
     let headers = request.headers_mut();
     // A browser adds a cookie or an origin to what a foreign page sends. A request with neither comes from a program.
