@@ -54,7 +54,7 @@ impl FileHistory {
                 failed.push(format!("{}: {error}", directory.display()));
             }
         }
-        let mut moved = self.take_aside(&wanted);
+        let mut moved = self.set_moved_files_aside(&wanted);
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
         for (path, _) in wanted
             .iter()
@@ -214,7 +214,7 @@ impl FileHistory {
 
     /// Files of the user's that were moved: they are needed where they were, and must not be removed where they are. Returns where
     /// they wait.
-    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> MovedFiles {
+    fn set_moved_files_aside(&self, wanted: &[(PathBuf, Content)]) -> MovedFiles {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Original(seen) = content
