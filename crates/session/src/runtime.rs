@@ -1,4 +1,4 @@
-//! A Python, warmed up and walled in, that sessions are born from.
+//! A runtime: a zygote with imported packages behind walls, from which sessions are forked.
 
 use crate::files::borrowed;
 use crate::files::borrowed::{BorrowedDirectories, BorrowedDirectory};

@@ -78,7 +78,7 @@ impl Caller {
     }
 }
 
-/// Finds out who calls, and refuses those who may not use the route.
+/// Finds the caller of a request, and refuses a caller that may not use the route.
 pub(crate) async fn authorize(
     State((state, access)): State<(AppState, Access)>,
     mut request: Request,

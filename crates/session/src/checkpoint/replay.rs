@@ -369,7 +369,8 @@ impl Actor {
         Ok(differences)
     }
 
-    /// Tells those who listen to the session, and not to a cell, what a way back between two cells cost.
+    /// Tells the readers of the session's log (not those of a cell) which cells ran again and what was lost when the session
+    /// went back between two cells.
     pub(crate) fn tell_of(&self, restoration: &Restoration) {
         let mut lines = Vec::new();
         if !restoration.replayed.is_empty() {

@@ -1,4 +1,4 @@
-//! The files of a fork, which works on its own: a copy of a workspace that costs what is small, and not what is there.
+//! The files of a fork: small files are copied, large ones are shared with the parent until one side changes them.
 //!
 //! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
 //! session has open are copied all the same: that process can write to them without a question of init.

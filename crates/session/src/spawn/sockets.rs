@@ -133,7 +133,7 @@ impl Sockets {
         }
     }
 
-    /// The socket on which init asks before files are changed, for who answers.
+    /// The socket on which init asks before files are changed, for the task that answers.
     pub(crate) fn take_preserve_socket(&mut self) -> Option<OwnedFd> {
         self.preserve_socket.take()
     }

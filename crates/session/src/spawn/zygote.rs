@@ -66,7 +66,7 @@ pub(crate) struct ZygotePlan {
     pub(crate) shell: Shell,
 }
 
-/// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
+/// A running zygote. Dropping it ends the launcher, and with it every session that was forked from it.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     launcher: Exchange,
@@ -145,7 +145,7 @@ impl Zygote {
         !self.dead.load(Ordering::Relaxed)
     }
 
-    /// No more sessions are born here; those that live go on.
+    /// Makes no more sessions; live sessions go on.
     pub(crate) fn retire(&self) {
         self.dead.store(true, Ordering::Relaxed);
     }
