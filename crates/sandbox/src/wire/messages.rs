@@ -31,7 +31,7 @@ pub enum ToInit {
     CancelFork,
 }
 
-/// When a standby was origin. Init takes no process for a standby that is older.
+/// When a standby was made. Init accepts no older process as a standby.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandbyOrigin {
     /// After the head was asked for it.
@@ -40,7 +40,7 @@ pub enum StandbyOrigin {
     WhenWoken,
 }
 
-/// A point in time, in ticks since the machine was started: the clock by which the kernel says when a process was.
+/// A point in time, in ticks since the machine was started: the clock of the start times of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootTime(u64);
 
