@@ -77,7 +77,7 @@ impl ToInit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FromInit {
     /// The session stands, with this process as its head.
-    Born {
+    Started {
         /// Its id inside.
         head: u32,
         /// Whether init asks before files are changed.
@@ -183,7 +183,7 @@ impl FromInit {
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
-            from_init::STARTED => FromInit::Born {
+            from_init::STARTED => FromInit::Started {
                 head: pid,
                 asks: message.b == 1,
             },
