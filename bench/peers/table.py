@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import textwrap
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,12 @@ def markdown(results: list[dict], rows: list[Row]) -> str:
         lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
     versions = ", ".join(f"{result['title']} ({result['version']})" for result in results)
     lines += ["", *(f"{mark(index)} {note}  " for index, note in enumerate(notes))]
-    lines += [
-        "",
+    caption = (
         f"Medians of one run of `{COMMAND}` on {date.today()}: {os.cpu_count()} cores, Linux {platform.release()}. "
         f"In brackets: how many times as much as Cellblock. {versions}. "
-        "Cellblock is driven through `cellblock pipe`, with JSON made and read by Python; all its walls stand, and it makes its checkpoints.",
-    ]
+        "Cellblock is driven through `cellblock pipe`, with JSON made and read by Python; all its walls stand, and it makes its checkpoints."
+    )
+    lines += ["", *textwrap.wrap(caption, 100, break_long_words=False, break_on_hyphens=False)]
     return "\n".join(lines).replace("\n\n\n", "\n\n")
 
 

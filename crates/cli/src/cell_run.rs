@@ -216,11 +216,11 @@ impl CellRunner<'_> {
         let outcome = self.wait_for_end(session, &mut running, signals).await;
         if matches!(outcome, Err(CellStop::Signal(_) | CellStop::Output(_))) {
             // What is left of the cell goes now, and with it everything that it started.
-            let farewell = async {
+            let end_of_cell = async {
                 session.close().await;
                 while running.next().await.is_some() {}
             };
-            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, farewell).await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, end_of_cell).await;
         }
         outcome
     }

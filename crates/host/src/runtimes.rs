@@ -28,7 +28,7 @@ pub(crate) struct Runtimes {
     own: PathBuf,
     /// Whether a task checks for idle runtimes.
     has_idle_check: AtomicBool,
-    warm: Mutex<HashMap<Key, Warm>>,
+    warm: Mutex<HashMap<Key, WarmRuntime>>,
     /// For as long as the host lives: sessions may outlive their runtime's place here.
     in_use: Mutex<HashMap<PathBuf, InUseLock>>,
 }
@@ -46,7 +46,7 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Warm {
+struct WarmRuntime {
     runtime: Runtime,
     used: Instant,
 }
@@ -114,7 +114,7 @@ impl Runtimes {
         if !place.is_default() {
             make_room_for_place(&mut warm);
         }
-        let entry = Warm {
+        let entry = WarmRuntime {
             runtime: runtime.clone(),
             used: Instant::now(),
         };
@@ -174,7 +174,7 @@ impl Runtimes {
 }
 
 /// Drops the runtime with a place of its own that was used longest ago, if there is no room for another. Its sessions live on.
-fn make_room_for_place(warm: &mut HashMap<Key, Warm>) {
+fn make_room_for_place(warm: &mut HashMap<Key, WarmRuntime>) {
     let others = warm.iter().filter(|(key, _)| !key.place.is_default());
     let oldest = others.clone().min_by_key(|(_, known)| known.used);
     if others.count() >= MAX_WARM_PLACES

@@ -1,7 +1,7 @@
 //! A Jupyter kernel on a Cellblock session.
 //!
 //! [`Kernel`] answers the messages of the protocol, whichever way they travel: [`serve`] brings them over ZeroMQ, the server's
-//! dialect over a WebSocket.
+//! Jupyter API over a WebSocket.
 #![forbid(unsafe_code)]
 
 mod connection;

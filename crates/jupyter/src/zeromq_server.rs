@@ -19,7 +19,7 @@ const SLOW_READER_LIMIT: Duration = Duration::from_secs(10);
 /// How long output waits for a client that was too slow before, until it takes something again.
 const SLOW_READER_RETRY: Duration = Duration::from_millis(1);
 /// How long the replies to `shutdown_request` have to leave before the sockets are closed.
-const FAREWELL: Duration = Duration::from_millis(50);
+const SHUTDOWN_REPLY_TIME: Duration = Duration::from_millis(50);
 /// How often the kernel looks whether the process that started it is still there.
 const PARENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -108,7 +108,7 @@ pub async fn serve(
     };
     end.await;
     kernel.close().await;
-    tokio::time::sleep(FAREWELL).await;
+    tokio::time::sleep(SHUTDOWN_REPLY_TIME).await;
     tasks.abort_all();
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::fields::Field;
 use crate::invalid::{Invalid, shown_text};
-use crate::network::{HostPattern, parse_host, split_port};
+use crate::network_rule::{HostPattern, parse_host, split_port};
 
 /// A header that requests to a host get outside the session, in the words of a person:
 ///

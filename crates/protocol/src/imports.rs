@@ -6,7 +6,7 @@ use crate::seed::{is_identifier, is_keyword};
 /// The Python statement for one entry of the option `imports`.
 ///
 /// Accepted are `math`, `numpy as np`, `import a.b as c`, `from x import y, z as w`, and the short names
-/// that everybody uses (`np`, `pd`, `plt`, `sns`). The statement is put together from the checked
+/// in common use (`np`, `pd`, `plt`, `sns`). The statement is put together from the checked
 /// names, never from the text itself, so an entry cannot carry code.
 pub fn import_statement(entry: &str) -> Result<String, Invalid> {
     let refused = || Invalid::value("imports", EXPECTED, shown_text(entry));

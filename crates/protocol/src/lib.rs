@@ -26,7 +26,7 @@ mod json_memory;
 mod json_text;
 mod limits;
 mod mime;
-mod network;
+mod network_rule;
 mod options;
 pub mod pipe;
 mod process;
@@ -59,7 +59,7 @@ pub use json_memory::memory_when_parsed;
 pub use json_text::ToolArguments;
 pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};
-pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
+pub use network_rule::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Shell, Strategy, UnlistedHosts, validate_session_id};
 pub use process::{
     MAX_SPAWN_BYTES, MAX_SPAWN_STRINGS, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream,

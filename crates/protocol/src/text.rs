@@ -7,7 +7,7 @@ use std::str::Chars;
 
 /// Takes out everything that a terminal would obey instead of print, and everything that a reader would not see.
 ///
-/// Colours, cursor moves, window titles and clipboard writes (CSI, OSC, DCS and their kin, in 7-bit and 8-bit
+/// Colours, cursor moves, window titles and clipboard writes (CSI, OSC, DCS and similar, in 7-bit and 8-bit
 /// form) go, and so does every other control character but `\n` and `\t`. A carriage return could paint over
 /// what stands on the line, so it begins a new one; in front of `\n` it just goes. What is left of a sequence that a
 /// chunk boundary cut in two is plain text, and harmless.

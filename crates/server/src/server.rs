@@ -128,7 +128,7 @@ impl ServerOptions {
 #[derive(Clone, Debug)]
 pub struct Server {
     state: AppState,
-    /// One router for all clones and listeners: it holds the kernels of the Jupyter dialect.
+    /// One router for all clones and listeners: it holds the kernels of the Jupyter API.
     router: Router,
 }
 

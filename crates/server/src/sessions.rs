@@ -265,7 +265,7 @@ impl AppState {
             .map(|journal| journal.id.to_owned());
         let life = self.store().session_rebuilt(&row.id, id).await?;
         let row = SessionRow { life, ..row };
-        let live = self.enlist(
+        let live = self.add_live(
             &row,
             restored.session,
             last_cell.unwrap_or(0),
@@ -305,12 +305,12 @@ impl AppState {
             session.close().await;
             return Err(error.into());
         }
-        let live = self.enlist(&row, session, last_cell, None);
+        let live = self.add_live(&row, session, last_cell, None);
         drop(place);
         Ok(live)
     }
 
-    fn enlist(
+    fn add_live(
         &self,
         row: &SessionRow,
         session: Session,

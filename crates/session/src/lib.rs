@@ -1,6 +1,6 @@
 //! Sealed, stateful Python sessions.
 //!
-//! A [`Runtime`] holds one Python, warmed up and walled in; a [`Session`] is born from it by a fork and runs cells. Nothing that
+//! A [`Runtime`] holds one Python with imported packages behind walls; a [`Session`] is forked from it and runs cells. Nothing that
 //! comes from inside a session is believed: status, exit code and signal are decided here, from the process.
 #![forbid(unsafe_code)]
 

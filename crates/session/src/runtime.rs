@@ -1,4 +1,4 @@
-//! A Python, warmed up and walled in, that sessions are born from.
+//! A runtime: a zygote with imported packages behind walls, from which sessions are forked.
 
 use crate::files::borrowed;
 use crate::files::borrowed::{BorrowedDirectories, BorrowedDirectory};
@@ -163,14 +163,14 @@ impl RuntimeBuilder {
     /// The best rung is tried at once. Only when that fails is the machine probed, to say what is missing or to take the next
     /// rung: a probe takes as long as everything else.
     pub async fn start(self) -> Result<Runtime, Error> {
-        let hopeful = self.isolation.rung.unwrap_or(Rung::Full);
-        let error = match self.clone().start_on(hopeful).await {
-            Err(error @ Error::Sandbox(_)) if hopeful != Rung::None => error,
+        let first_rung = self.isolation.rung.unwrap_or(Rung::Full);
+        let error = match self.clone().start_on(first_rung).await {
+            Err(error @ Error::Sandbox(_)) if first_rung != Rung::None => error,
             outcome => return outcome,
         };
         let probe = blocking("probing the machine", || Probe::run().map_err(Error::from)).await?;
         match reachable_rung(&self.isolation, &probe)? {
-            rung if rung == hopeful => Err(error),
+            rung if rung == first_rung => Err(error),
             rung => self.start_on(rung).await,
         }
     }
@@ -320,7 +320,7 @@ pub(crate) fn remove_orphans(sessions: &Path) {
     }
 }
 
-fn giving(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+fn ownership_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     |source| Error::Storage {
         what: "giving to the session",
@@ -388,7 +388,7 @@ impl RuntimeState {
         let Some(user) = self.shared_user() else {
             return Ok(());
         };
-        lchown(path, Some(user), Some(user)).map_err(giving(path))
+        lchown(path, Some(user), Some(user)).map_err(ownership_error(path))
     }
 
     /// Gives a workspace to the one user of all sessions, where there is one.
@@ -419,7 +419,7 @@ impl RuntimeState {
         } else {
             workspace.directory().give_to(user, user).map(|()| None)
         };
-        lent.map_err(giving(path))
+        lent.map_err(ownership_error(path))
     }
 
     /// The id on the host of a session's user, where each session has an id of its own.

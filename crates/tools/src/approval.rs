@@ -1,4 +1,4 @@
-//! The approval of calls: a policy, and a person who is asked where the policy says so.
+//! The approval of calls: a policy, and a question to a person where the policy needs one.
 
 use crate::call::{FORBIDDEN, NO_PERSON, REJECTED};
 use crate::names::REACH_HOST;

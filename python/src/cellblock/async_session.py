@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
-from . import _floor as floor
+from . import _embedding as embedding
 from . import _operations as operations
 from ._base import SessionBase
 from ._calls import answer_input
@@ -165,35 +165,35 @@ class AsyncSession(SessionBase):
 
     async def complete(self, code: str, pos: int | None = None) -> list[Completion]:
         """What can stand at a place of a text (in code points; else its end): names, attributes, keys, paths. Runs no code."""
-        return await self._ask(floor.complete(code, pos))
+        return await self._ask(embedding.complete(code, pos))
 
     async def inspect_at(self, code: str, pos: int | None = None, *, detail: Literal[0, 1] = 0) -> dict[str, Any] | None:
         """Help about the name at a place of a text, by MIME type; `None` when it is not known. `detail=1` adds the source."""
-        return await self._ask(floor.inspect_at(code, pos, detail))
+        return await self._ask(embedding.inspect_at(code, pos, detail))
 
     async def is_complete(self, code: str) -> Completeness:
         """Whether a text can be run as it is, or needs more lines."""
-        return await self._ask(floor.is_complete(code))
+        return await self._ask(embedding.is_complete(code))
 
     async def pause(self) -> None:
         """Stops all processes of the session until `resume()`. Files can be worked with meanwhile. Not while a cell runs."""
-        await self._ask(floor.pause())
+        await self._ask(embedding.pause())
 
     async def resume(self) -> None:
         """Lets the processes of a paused session go on."""
-        await self._ask(floor.resume())
+        await self._ask(embedding.resume())
 
     async def freeze(self, name: str | None = None) -> str:
         """Keeps the state aside, for `open_from(name)`. Gives the name of the snapshot."""
-        return await self._ask(floor.freeze(name))
+        return await self._ask(embedding.freeze(name))
 
     async def open_from(self, snapshot: str) -> AsyncSession:
         """A new session that begins with a state that was kept aside. It has the tools of this one."""
-        return AsyncSession._of(await self._ask(floor.open_from(self._core, snapshot)))
+        return AsyncSession._of(await self._ask(embedding.open_from(self._core, snapshot)))
 
     async def discard(self, snapshot: str) -> None:
         """Forgets a state that was kept aside."""
-        await self._ask(floor.discard(snapshot))
+        await self._ask(embedding.discard(snapshot))
 
     async def events(self, after: int = 0, *, follow: bool = True) -> AsyncIterator[Numbered]:
         """All events of the session after a number, of every cell, and those that come until the session is over.
@@ -202,8 +202,8 @@ class AsyncSession(SessionBase):
         with the code `gap` says which are there.
         """
         while True:
-            wait = floor.EVENT_WAIT_SECONDS if follow else 0.0
-            found, last, is_over = await self._ask(floor.events(after, wait))
+            wait = embedding.EVENT_WAIT_SECONDS if follow else 0.0
+            found, last, is_over = await self._ask(embedding.events(after, wait))
             for event in found:
                 yield event
             if last == after and (is_over or not follow):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _floor as floor
+from . import _embedding as embedding
 from . import _operations as operations
 from .errors import Refused
 
@@ -38,7 +38,7 @@ class Files:
 
     def read(self, path: str) -> bytes:
         """The contents of a file. Raises `Refused` when there is none."""
-        contents: bytes = self._ask(floor.read(path) if path.startswith("/") else operations.read_file(path))
+        contents: bytes = self._ask(embedding.read(path) if path.startswith("/") else operations.read_file(path))
         return contents
 
     def read_text(self, path: str, encoding: str = "utf-8") -> str:
@@ -48,7 +48,7 @@ class Files:
     def write(self, path: str, contents: bytes | str) -> None:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
         data = as_bytes(contents)
-        self._ask(floor.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
+        self._ask(embedding.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
 
     def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
@@ -57,25 +57,25 @@ class Files:
 
     def stat(self, path: str) -> PathStat:
         """What is at an absolute path, as the code of the session knows it."""
-        found: PathStat = self._ask(floor.stat(path))
+        found: PathStat = self._ask(embedding.stat(path))
         return found
 
     def list_dir(self, path: str | None = None, depth: int = 1) -> PathStats:
         """What is in a directory (absolute path; else the workspace), and below it down to `depth` levels."""
-        found: PathStats = self._ask(floor.list_dir(path or self._core.workspace_at, depth))
+        found: PathStats = self._ask(embedding.list_dir(path or self._core.workspace_at, depth))
         return found
 
     def make_dir(self, path: str) -> None:
         """Makes a directory (absolute path), with those above it."""
-        self._ask(floor.make_dir(path))
+        self._ask(embedding.make_dir(path))
 
     def move(self, path: str, to: str) -> None:
         """Renames a file or a directory (absolute paths). Nothing may be at the new name."""
-        self._ask(floor.move(path, to))
+        self._ask(embedding.move(path, to))
 
     def remove(self, path: str) -> None:
         """Removes a file, or a directory with all that is in it (absolute path)."""
-        self._ask(floor.remove(path))
+        self._ask(embedding.remove(path))
 
     def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""
@@ -122,7 +122,7 @@ class AsyncFiles:
 
     async def read(self, path: str) -> bytes:
         """The contents of a file. Raises `Refused` when there is none."""
-        contents: bytes = await self._ask(floor.read(path) if path.startswith("/") else operations.read_file(path))
+        contents: bytes = await self._ask(embedding.read(path) if path.startswith("/") else operations.read_file(path))
         return contents
 
     async def read_text(self, path: str, encoding: str = "utf-8") -> str:
@@ -132,7 +132,7 @@ class AsyncFiles:
     async def write(self, path: str, contents: bytes | str) -> None:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
         data = as_bytes(contents)
-        await self._ask(floor.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
+        await self._ask(embedding.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
 
     async def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
@@ -141,25 +141,25 @@ class AsyncFiles:
 
     async def stat(self, path: str) -> PathStat:
         """What is at an absolute path, as the code of the session knows it."""
-        found: PathStat = await self._ask(floor.stat(path))
+        found: PathStat = await self._ask(embedding.stat(path))
         return found
 
     async def list_dir(self, path: str | None = None, depth: int = 1) -> PathStats:
         """What is in a directory (absolute path; else the workspace), and below it down to `depth` levels."""
-        found: PathStats = await self._ask(floor.list_dir(path or self._core.workspace_at, depth))
+        found: PathStats = await self._ask(embedding.list_dir(path or self._core.workspace_at, depth))
         return found
 
     async def make_dir(self, path: str) -> None:
         """Makes a directory (absolute path), with those above it."""
-        await self._ask(floor.make_dir(path))
+        await self._ask(embedding.make_dir(path))
 
     async def move(self, path: str, to: str) -> None:
         """Renames a file or a directory (absolute paths). Nothing may be at the new name."""
-        await self._ask(floor.move(path, to))
+        await self._ask(embedding.move(path, to))
 
     async def remove(self, path: str) -> None:
         """Removes a file, or a directory with all that is in it (absolute path)."""
-        await self._ask(floor.remove(path))
+        await self._ask(embedding.remove(path))
 
     async def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""

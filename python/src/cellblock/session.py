@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from . import _floor as floor
+from . import _embedding as embedding
 from . import _operations as operations
 from ._base import SessionBase
 from ._cells import RunningCell, is_last, needs_input, result_of, run_options
@@ -160,35 +160,35 @@ class Session(SessionBase):
 
     def complete(self, code: str, pos: int | None = None) -> list[Completion]:
         """What can stand at a place of a text (in code points; else its end): names, attributes, keys, paths. Runs no code."""
-        return self._ask(floor.complete(code, pos))
+        return self._ask(embedding.complete(code, pos))
 
     def inspect_at(self, code: str, pos: int | None = None, *, detail: Literal[0, 1] = 0) -> dict[str, Any] | None:
         """Help about the name at a place of a text, by MIME type; `None` when it is not known. `detail=1` adds the source."""
-        return self._ask(floor.inspect_at(code, pos, detail))
+        return self._ask(embedding.inspect_at(code, pos, detail))
 
     def is_complete(self, code: str) -> Completeness:
         """Whether a text can be run as it is, or needs more lines."""
-        return self._ask(floor.is_complete(code))
+        return self._ask(embedding.is_complete(code))
 
     def pause(self) -> None:
         """Stops all processes of the session until `resume()`. Files can be worked with meanwhile. Not while a cell runs."""
-        self._ask(floor.pause())
+        self._ask(embedding.pause())
 
     def resume(self) -> None:
         """Lets the processes of a paused session go on."""
-        self._ask(floor.resume())
+        self._ask(embedding.resume())
 
     def freeze(self, name: str | None = None) -> str:
         """Keeps the state aside, for `open_from(name)`. Gives the name of the snapshot."""
-        return self._ask(floor.freeze(name))
+        return self._ask(embedding.freeze(name))
 
     def open_from(self, snapshot: str) -> Session:
         """A new session that begins with a state that was kept aside. It has the tools of this one."""
-        return Session._of(self._ask(floor.open_from(self._core, snapshot)))
+        return Session._of(self._ask(embedding.open_from(self._core, snapshot)))
 
     def discard(self, snapshot: str) -> None:
         """Forgets a state that was kept aside."""
-        self._ask(floor.discard(snapshot))
+        self._ask(embedding.discard(snapshot))
 
     def events(self, after: int = 0, *, follow: bool = True) -> Iterator[Numbered]:
         """All events of the session after a number, of every cell, and those that come until the session is over.
@@ -197,8 +197,8 @@ class Session(SessionBase):
         with the code `gap` says which are there.
         """
         while True:
-            wait = floor.EVENT_WAIT_SECONDS if follow else 0.0
-            found, last, is_over = self._ask(floor.events(after, wait))
+            wait = embedding.EVENT_WAIT_SECONDS if follow else 0.0
+            found, last, is_over = self._ask(embedding.events(after, wait))
             yield from found
             if last == after and (is_over or not follow):
                 return

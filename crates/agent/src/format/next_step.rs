@@ -74,8 +74,8 @@ impl ActionFormat for NextStepFormat {
             Ok(read) if read.value.contains_key("function") => read,
             other => {
                 let before: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
-                let spoken = read_dialect(text, end, Format::NextStep, context, &before)?;
-                if let Some(mut turn) = spoken.filter(|turn| turn.answer().is_none()) {
+                let dialect_turn = read_dialect(text, end, Format::NextStep, context, &before)?;
+                if let Some(mut turn) = dialect_turn.filter(|turn| turn.answer().is_none()) {
                     // A step has one call.
                     turn.actions.truncate(1);
                     return Ok(turn);

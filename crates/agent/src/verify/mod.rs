@@ -251,7 +251,7 @@ fn actions_of_answer(outcome: &Outcome) -> Vec<&ActionResult> {
         match &done.result {
             Some(result) if result.state.outcome == StateOutcome::Kept => actions.push(done),
             Some(_) => {}
-            None if done.name == UNDO && done.ok => take_back(&mut actions, done),
+            None if done.name == UNDO && done.ok => remove_undone(&mut actions, done),
             None if done.code.is_some() || done.name == CHECKPOINTS => {}
             None if done.ok => actions.push(done),
             None => {}
@@ -261,7 +261,7 @@ fn actions_of_answer(outcome: &Outcome) -> Vec<&ActionResult> {
 }
 
 /// Removes the last cells, as the tool `undo` did.
-fn take_back(actions: &mut Vec<&ActionResult>, undo: &ActionResult) {
+fn remove_undone(actions: &mut Vec<&ActionResult>, undo: &ActionResult) {
     let arguments = undo.arguments.as_ref();
     let count = arguments
         .and_then(|arguments| arguments.get("count"))

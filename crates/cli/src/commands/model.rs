@@ -94,7 +94,7 @@ pub(crate) fn run(args: ModelCommandArgs, console: &Console) -> anyhow::Result<E
     done
 }
 
-/// Brings the default model, for a person who said yes.
+/// Downloads the default model, after a person agreed.
 pub(crate) async fn get_default(console: &Console) -> anyhow::Result<()> {
     let args = GetArgs {
         source: DEFAULT_MODEL.to_owned(),

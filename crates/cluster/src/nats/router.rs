@@ -15,7 +15,7 @@ const MAX_QUEUED: usize = 4096;
 
 /// How long after a reconnect "no responders" means nothing: the servers have not told each other yet which nodes listen. Without this,
 /// the restart of a server would move every session.
-const AMNESTY: Duration = Duration::from_secs(3);
+const RECONNECT_GRACE: Duration = Duration::from_secs(3);
 
 /// When this client was last connected again after it had lost its connection.
 pub(super) struct Reconnects {
@@ -53,7 +53,7 @@ impl Reconnects {
         match *lock(&self.state) {
             Connection::First => false,
             Connection::Lost => true,
-            Connection::Again { at } => self.runtime.now() < at + AMNESTY,
+            Connection::Again { at } => self.runtime.now() < at + RECONNECT_GRACE,
         }
     }
 }

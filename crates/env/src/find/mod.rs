@@ -32,7 +32,7 @@ pub const MIN_PYTHON_VERSION: PythonVersion = PythonVersion {
 const DEFAULT_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many times as long a candidate may take where there is no other. A first start from a cold disk on a slow machine takes longer
 /// than any start after it.
-const PATIENCE: u32 = 6;
+const SLOW_PROBE_FACTOR: u32 = 6;
 
 /// The names to look for on `PATH`, best first. The user's `python3` comes before any number.
 const PROGRAM_NAMES: [&str; 7] = [
@@ -143,7 +143,7 @@ impl Search {
         }
         for rejected in &mut tried {
             if matches!(rejected.reason, RejectReason::TimedOut { .. }) {
-                match self.probe_patiently(&rejected.path) {
+                match self.probe_with_more_time(&rejected.path) {
                     Ok(interpreter) => return Ok(interpreter),
                     Err(reason) => rejected.reason = reason,
                 }
@@ -172,7 +172,7 @@ impl Search {
         cached
             .map_or_else(|| self.probe(&path), Ok)
             .or_else(|reason| match reason {
-                RejectReason::TimedOut { .. } => self.probe_patiently(&path),
+                RejectReason::TimedOut { .. } => self.probe_with_more_time(&path),
                 reason => Err(reason),
             })
             .map_err(|reason| Error::BadInterpreter(RejectedPython::new(&path, reason)))
@@ -218,8 +218,8 @@ impl Search {
     }
 
     /// Asks a candidate once more that did not answer in time, and waits longer.
-    fn probe_patiently(&self, candidate: &Path) -> Result<Interpreter, RejectReason> {
-        let timeout = self.probe_timeout * PATIENCE;
+    fn probe_with_more_time(&self, candidate: &Path) -> Result<Interpreter, RejectReason> {
+        let timeout = self.probe_timeout * SLOW_PROBE_FACTOR;
         (self.on_wait)(candidate, timeout);
         self.probe_for(candidate, timeout)
     }

@@ -31,8 +31,8 @@ fn inspect_directory(tree: &Path, below: &Path, allowed: &[PathBuf]) -> Result<(
         } else if kind.is_symlink() {
             let target = fs::read_link(entry.path()).map_err(failed)?;
             let is_allowed = allowed.iter().any(|place| target.starts_with(place));
-            let climbs = target.components().any(|part| part == Component::ParentDir);
-            if !stays_inside(below, &target) && (!is_allowed || climbs) {
+            let has_parent_parts = target.components().any(|part| part == Component::ParentDir);
+            if !stays_inside(below, &target) && (!is_allowed || has_parent_parts) {
                 return Err(unexpected(&entry.path(), "is a link that leads out of it"));
             }
         } else if !kind.is_file() {

@@ -222,7 +222,9 @@ impl<'a> Staging<'a> {
         let Some(sandbox) = &mut self.sandbox else {
             command.current_dir(&self.directory);
             let ran = self.context.run(program, what, command, on_line);
-            return ran.map(drop).map_err(|error| self.blame_disk(error));
+            return ran
+                .map(drop)
+                .map_err(|error| self.with_full_disk_cause(error));
         };
         let mut last_lines = LastLines::default();
         let command = sandbox.command(&command);
@@ -244,11 +246,11 @@ impl<'a> Staging<'a> {
             unreached: failure.unreached,
             ..self.context.failure(program, what, failure.end, lines)
         };
-        Err(self.blame_disk(Error::Install(Box::new(failure))))
+        Err(self.with_full_disk_cause(Error::Install(Box::new(failure))))
     }
 
     /// Names a full disk as the cause of a failure, if the disk is full.
-    fn blame_disk(&self, error: Error) -> Error {
+    fn with_full_disk_cause(&self, error: Error) -> Error {
         let free = rustix::fs::statvfs(&self.directory)
             .ok()
             .map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));

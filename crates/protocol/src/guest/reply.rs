@@ -136,13 +136,13 @@ impl Reply {
     /// For `settle`: what could not be put right, each with its reason.
     pub fn settled(self) -> Result<Vec<String>, HeadError> {
         #[derive(Deserialize)]
-        struct Settled {
+        struct LostItems {
             #[serde(default)]
             lost: Vec<String>,
         }
         const MAX_REASONS: usize = 100;
         self.accepted()?;
-        let Settled { lost: mut reasons } = read(&self.text)?;
+        let LostItems { lost: mut reasons } = read(&self.text)?;
         reasons.truncate(MAX_REASONS);
         for reason in &mut reasons {
             bounds::cut(reason, bounds::SHORT);

@@ -4,7 +4,7 @@ use cellblock_native::launch::launcher::IDS;
 use cellblock_native::wire::config::walls;
 
 /// The lowest user id of sessions that root started, and for how many hosts there are ids.
-const GROUND: u32 = 0x7000_0000;
+const LOWEST_ID: u32 = 0x7000_0000;
 const SLOTS: u32 = 0x4000;
 
 /// The user ids that the sessions of this host have.
@@ -42,14 +42,14 @@ impl SessionIds {
 
 /// Whether an id is one of those that a host of root's gives to its sessions.
 pub fn is_session_id(id: u32) -> bool {
-    (GROUND..GROUND + SLOTS * IDS).contains(&id)
+    (LOWEST_ID..LOWEST_ID + SLOTS * IDS).contains(&id)
 }
 
 /// The first user id that root may give to sessions, or 0 for an ordinary user.
 ///
 /// It depends on the process, so that two hosts of one machine do not share ids.
 fn first_id() -> u32 {
-    let first = GROUND + (std::process::id() % SLOTS) * IDS;
+    let first = LOWEST_ID + (std::process::id() % SLOTS) * IDS;
     if rustix::process::geteuid().is_root() && is_mapped(first) {
         first
     } else {

@@ -31,7 +31,7 @@ pub enum ToInit {
     CancelFork,
 }
 
-/// When a standby was origin. Init takes no process for a standby that is older.
+/// When a standby was made. Init accepts no older process as a standby.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandbyOrigin {
     /// After the head was asked for it.
@@ -40,7 +40,7 @@ pub enum StandbyOrigin {
     WhenWoken,
 }
 
-/// A point in time, in ticks since the machine was started: the clock by which the kernel says when a process was.
+/// A point in time, in ticks since the machine was started: the clock of the start times of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootTime(u64);
 
@@ -77,7 +77,7 @@ impl ToInit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FromInit {
     /// The session stands, with this process as its head.
-    Born {
+    Started {
         /// Its id inside.
         head: u32,
         /// Whether init asks before files are changed.
@@ -183,7 +183,7 @@ impl FromInit {
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
-            from_init::STARTED => FromInit::Born {
+            from_init::STARTED => FromInit::Started {
                 head: pid,
                 asks: message.b == 1,
             },

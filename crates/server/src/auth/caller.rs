@@ -78,7 +78,7 @@ impl Caller {
     }
 }
 
-/// Finds out who calls, and refuses those who may not use the route.
+/// Finds the caller of a request, and refuses a caller that may not use the route.
 pub(crate) async fn authorize(
     State((state, access)): State<(AppState, Access)>,
     mut request: Request,
@@ -115,7 +115,7 @@ pub(crate) async fn authorize(
     Ok(next.run(request).await)
 }
 
-/// Marks requests of programs as meant, for dialects whose clients do not know the header of this server.
+/// Marks requests of programs as meant, for compatible APIs whose clients do not know the header of this server.
 pub(crate) async fn mark_programs(mut request: Request, next: Next) -> Response {
     let headers = request.headers_mut();
     // A browser adds a cookie or an origin to what a foreign page sends. A request with neither comes from a program.

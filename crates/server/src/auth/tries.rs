@@ -1,4 +1,4 @@
-//! Slows down those who guess passwords.
+//! Slows down guesses of passwords.
 
 use crate::error::ApiError;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The E2B dialect: programs that were written for the E2B API use sandboxes of this server by changing an address.
+//! The E2B API: programs that were written for the E2B API use sandboxes of this server by changing an address.
 //!
 //! Three services of E2B come in on one port. The **control plane** creates, lists and ends sandboxes for the owner of an API key, which is
 //! a token of this server. **envd** is the service inside a sandbox: files over HTTP, processes and directories over Connect with JSON.

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_has_its_forms_in_the_fields_of_the_dialect() {
+    fn a_value_has_its_forms_in_the_fields_of_the_e2b_api() {
         let mime = MimeBundle::new()
             .with("text/html", "<b>1</b>")
             .with("image/png", "aGk=")

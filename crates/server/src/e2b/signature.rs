@@ -1,4 +1,4 @@
-//! Signatures of file URLs: who has one may read or write one file without the access token.
+//! Signatures of file URLs: a caller with a signature may read or write one file without the access token.
 
 use super::error::E2bError;
 use super::time::unix;

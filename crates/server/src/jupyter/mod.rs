@@ -1,4 +1,4 @@
-//! The Jupyter-server dialect: kernels by REST and WebSocket, as JupyterLab's gateway client and Open WebUI ask for them.
+//! The API of a Jupyter server: kernels by REST and WebSocket, as JupyterLab's gateway client and Open WebUI ask for them.
 
 mod channels;
 mod frames;
@@ -19,7 +19,7 @@ use kernels::KERNEL_NAME;
 pub(crate) use kernels::Kernels;
 use serde_json::{Value, json};
 
-/// The routes of the dialect.
+/// The routes of this API.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let check = |scope| from_fn_with_state((state.clone(), Access::Needs(scope)), authorize);
     let reading = Router::new()
@@ -37,7 +37,7 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
     reading.merge(running).layer(from_fn(take_credentials))
 }
 
-/// Takes the token of the query for that of the header: clients of this dialect send either.
+/// Takes the token of the query for that of the header: clients of this API send either.
 async fn take_credentials(mut request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let token = query

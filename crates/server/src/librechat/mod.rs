@@ -1,4 +1,4 @@
-//! The dialect of LibreChat's code API: a chat's code runs in a session of this server, and its files lie in the session's workspace.
+//! An API like the code API of LibreChat: a chat's code runs in a session of this server, and its files lie in the session's workspace.
 //!
 //! LibreChat finds it by `LIBRECHAT_CODE_BASEURL=http://…/librechat`, and its key is a token of this server.
 
@@ -30,7 +30,7 @@ const FILE_ID_CHARS: usize = 21;
 /// The longest request with files.
 const MAX_UPLOAD_BYTES: usize = 64 << 20;
 
-/// The routes of the dialect.
+/// The routes of this API.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let check = from_fn_with_state((state.clone(), Access::Needs(Scope::Run)), authorize);
     Router::new()

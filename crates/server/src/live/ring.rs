@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 4 << 20;
 const MAX_READ: usize = 256;
 /// The numbers of one life of a session. After a restart the next life begins with higher numbers, so that a reader of the life before
 /// is told that events are missing. The number of lives still fits into the integers of JavaScript.
-const NUMBERS_OF_A_LIFE: u64 = 1 << 40;
+const EVENT_NUMBERS_PER_LIFE: u64 = 1 << 40;
 
 /// What the events of a ring are about.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl EventRing {
         max_events: usize,
         max_bytes: usize,
     ) -> EventRing {
-        let newest = life.saturating_mul(NUMBERS_OF_A_LIFE);
+        let newest = life.saturating_mul(EVENT_NUMBERS_PER_LIFE);
         EventRing {
             subject,
             state: Mutex::new(RingState {

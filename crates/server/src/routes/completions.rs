@@ -416,12 +416,12 @@ impl Drop for CancelOnDrop {
 
 /// The files of the workspace as links, for a program that shows Markdown.
 fn file_links(outcome: &Value) -> String {
-    const MOST: usize = 20;
+    const MAX_LINKS: usize = 20;
     let (Some(session), Some(files)) = (outcome["session"].as_str(), outcome["files"].as_array())
     else {
         return String::new();
     };
-    let links = files.iter().take(MOST).filter_map(|file| {
+    let links = files.iter().take(MAX_LINKS).filter_map(|file| {
         let path = file["path"].as_str()?;
         let encoded: String = path
             .bytes()

@@ -137,7 +137,7 @@ impl Store {
         .await
     }
 
-    /// Changes role, limits and whether the user may come in. A user who may not loses all logins at once.
+    /// Changes role, limits and whether the user may log in. A user that may not loses all logins at once.
     pub(crate) async fn update_user(&self, user: &User) -> Result<(), StoreError> {
         let user = user.clone();
         self.call(move |db| {

@@ -1,4 +1,4 @@
-//! The audit log: who did what, without the contents.
+//! The audit log: which user did what, without the contents.
 
 use super::{Store, StoreError, now};
 use rusqlite::{Connection, params};

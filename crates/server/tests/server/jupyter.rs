@@ -34,7 +34,7 @@ async fn a_kernel_belongs_to_the_user_that_started_it() {
 }
 
 #[tokio::test]
-async fn the_dialect_needs_a_login_too() {
+async fn the_jupyter_api_needs_a_login_too() {
     let server = TestServer::new().await;
     server.admin().await;
     for path in ["/api", "/api/kernelspecs", "/api/kernels"] {

@@ -92,7 +92,7 @@ impl Calls {
         true
     }
 
-    /// Answers for those who were asked and have gone.
+    /// Answers the calls whose readers have gone.
     pub(crate) fn refuse_waiting(&mut self) -> Vec<ToHead> {
         const REASON: &str = "nobody listens any more";
         let waiting = std::mem::take(&mut self.waiting);

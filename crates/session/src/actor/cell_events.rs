@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The most events of one frame: the frame itself, what was in both pipes before it, and an incomplete line.
 const MAX_EVENTS_PER_FRAME: usize = 7;
 /// How long an incomplete line waits for its rest.
-const LINE_PATIENCE: Duration = Duration::from_millis(3);
+const INCOMPLETE_LINE_DELAY: Duration = Duration::from_millis(3);
 /// An incomplete line that is longer does not wait.
 const MAX_INCOMPLETE_LINE: usize = 8 << 10;
 
@@ -100,7 +100,7 @@ impl CellEvents {
         }
         let (text, due) = match self.incomplete.take() {
             Some(line) => (line.text + &text, line.due),
-            None => (text, Instant::now() + LINE_PATIENCE),
+            None => (text, Instant::now() + INCOMPLETE_LINE_DELAY),
         };
         match text.ends_with('\n') || text.len() > MAX_INCOMPLETE_LINE {
             true => self.send(text_event(stream, text)),

@@ -10,7 +10,7 @@ use cellblock_protocol::{Display, Event, MimeBundle, ToolArguments};
 const MAX_DISPLAYS: usize = 1000;
 const MAX_DISPLAY_BYTES: usize = 64 << 20;
 /// Questions of a cell that runs again and asks them in other words: as many as this are told.
-const MAX_ODDITIES: usize = 10;
+const MAX_REPORTED_ODDITIES: usize = 10;
 
 /// The displays of a cell, bounded.
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl Recorded {
     fn give<T>(&mut self, answer: Answer<T>) -> Result<T, String> {
         match (answer.oddity, &answer.outcome) {
             (Some(oddity), Err(_)) => _ = self.unrecorded.get_or_insert(oddity),
-            (Some(oddity), Ok(_)) if self.oddities.len() < MAX_ODDITIES => {
+            (Some(oddity), Ok(_)) if self.oddities.len() < MAX_REPORTED_ODDITIES => {
                 self.oddities.push(oddity);
             }
             _ => {}

@@ -96,7 +96,7 @@ impl SuspendDetector {
     /// How often it must be felt at least.
     pub(crate) const PERIOD: Duration = Duration::from_millis(200);
     /// A machine that has much to do is late by less than this.
-    const LATE: Duration = Duration::from_millis(500);
+    const MAX_SCHEDULING_DELAY: Duration = Duration::from_millis(500);
 
     pub(crate) fn new(now: Instant) -> SuspendDetector {
         SuspendDetector { last: now }
@@ -111,7 +111,7 @@ impl SuspendDetector {
     pub(crate) fn time_suspended(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.last);
         self.last = now;
-        if passed > SuspendDetector::PERIOD + SuspendDetector::LATE {
+        if passed > SuspendDetector::PERIOD + SuspendDetector::MAX_SCHEDULING_DELAY {
             passed - SuspendDetector::PERIOD
         } else {
             Duration::ZERO

@@ -104,13 +104,13 @@ impl Head {
 /// Questions to a head that runs a cell, by their number. The head answers them while its code waits for a call, or from a thread.
 #[derive(Debug, Default)]
 pub(crate) struct PendingQueries {
-    waiting: HashMap<u64, (Asker, Instant)>,
+    waiting: HashMap<u64, (QuerySender, Instant)>,
 }
 
-type Asker = oneshot::Sender<Result<Reply, Error>>;
+type QuerySender = oneshot::Sender<Result<Reply, Error>>;
 
 impl PendingQueries {
-    pub(crate) fn expect(&mut self, question: u64, asker: Asker, limit: Duration) {
+    pub(crate) fn expect(&mut self, question: u64, asker: QuerySender, limit: Duration) {
         self.waiting
             .insert(question, (asker, Instant::now() + limit));
     }

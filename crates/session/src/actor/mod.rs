@@ -226,7 +226,7 @@ impl Actor {
         }
     }
 
-    /// Tells who listens to the session, and not to a cell, that it went back.
+    /// Tells the readers of the session's log (not those of a cell) that the session went back.
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
         self.shared.logs.send(Event::Restored { checkpoint });
@@ -237,7 +237,7 @@ impl Actor {
             .note(Record::Restored { stands });
     }
 
-    /// Tells who listens to the session when the safety net of the next cell is another one than was told last.
+    /// Tells the readers of the session's log when the checkpoint status of the next cell has changed since the last report.
     fn announce_net(&mut self) {
         let checkpoint = self.checkpoints.state();
         if (checkpoint.status, &checkpoint.reason)

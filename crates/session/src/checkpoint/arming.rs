@@ -199,7 +199,7 @@ impl Actor {
     /// Whether older standbys hold more than their budget: by the kernel's count, or by an estimate while a cell waits.
     async fn history_is_too_large(&mut self, hurry: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
-        const MAX_UNWEIGHED: u32 = 4;
+        const MAX_ESTIMATES_IN_A_ROW: u32 = 4;
         let budget = self.options.limits.checkpoint_budget();
         let standbys = &self.checkpoints.standbys;
         if let Some(used) = self
@@ -216,7 +216,7 @@ impl Actor {
             .map(|standby| self.checkpoints.alone(standby))
             .sum();
         self.checkpoints.unweighed += 1;
-        if estimate > budget || (hurry && self.checkpoints.unweighed < MAX_UNWEIGHED) {
+        if estimate > budget || (hurry && self.checkpoints.unweighed < MAX_ESTIMATES_IN_A_ROW) {
             return estimate > budget;
         }
         self.checkpoints.unweighed = 0;

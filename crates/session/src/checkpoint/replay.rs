@@ -40,7 +40,7 @@ pub(crate) struct Restoration {
 }
 
 /// Why a step cannot be done again. The head is gone then.
-enum Spoiled {
+enum StepFailure {
     /// The step did something else than at first.
     Step(String),
     /// The replay was told to stop.
@@ -197,18 +197,18 @@ impl Actor {
             }
             self.checkpoints.steps.begin(start);
             restoration.differed.clear();
-            let Some((at, spoiled)) = self.redo(&steps, begun + time, restoration).await else {
+            let Some((at, failure)) = self.redo(&steps, begun + time, restoration).await else {
                 return (AfterCell::GoesOn, why_no_more);
             };
             let step = name_step(steps.get(at).and_then(Step::cell_number));
-            let is_last = match spoiled {
-                Spoiled::Over(reason) => return (AfterCell::Over(reason), why_no_more),
-                Spoiled::Step(reason) => {
+            let is_last = match failure {
+                StepFailure::Over(reason) => return (AfterCell::Over(reason), why_no_more),
+                StepFailure::Step(reason) => {
                     why_no_more = Some(format!("{step}: run again, {reason}"));
                     steps.truncate(at);
                     false
                 }
-                Spoiled::Interrupted => {
+                StepFailure::Interrupted => {
                     why_no_more = Some("running them again was interrupted".to_owned());
                     true
                 }
@@ -237,7 +237,7 @@ impl Actor {
         steps: &[Step],
         deadline: Instant,
         restoration: &mut Restoration,
-    ) -> Option<(usize, Spoiled)> {
+    ) -> Option<(usize, StepFailure)> {
         let begun = Instant::now();
         for (at, step) in steps.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -254,7 +254,7 @@ impl Actor {
             };
             match outcome {
                 Ok(differences) => restoration.note_differences(differences),
-                Err(spoiled) => return Some((at, spoiled)),
+                Err(failure) => return Some((at, failure)),
             }
         }
         None
@@ -264,7 +264,7 @@ impl Actor {
         &mut self,
         operation: &ToHead,
         limit: Duration,
-    ) -> Result<Vec<Difference>, Spoiled> {
+    ) -> Result<Vec<Difference>, StepFailure> {
         let seq = self.head.next_question();
         let message = operation.with_seq(seq);
         let reply = timeout(
@@ -284,16 +284,16 @@ impl Actor {
     }
 
     /// Ends a head that did something else than at first.
-    async fn give_up(&mut self, reason: String) -> Spoiled {
+    async fn give_up(&mut self, reason: String) -> StepFailure {
         self.end_head().await;
-        Spoiled::Step(reason)
+        StepFailure::Step(reason)
     }
 
     async fn run_again(
         &mut self,
         kept: &KeptCell,
         limit: Duration,
-    ) -> Result<Vec<Difference>, Spoiled> {
+    ) -> Result<Vec<Difference>, StepFailure> {
         let number = kept.ended.cell;
         let limited = Cell {
             timeout: Some(limit),
@@ -302,20 +302,22 @@ impl Actor {
         let mut run = CellRun::again(self, limited, number, Answers::new(&kept.ended)).await;
         let finish = run.drive(self).await;
         if self.commands.is_closing() {
-            return Err(Spoiled::Over("it was closed".to_owned()));
+            return Err(StepFailure::Over("it was closed".to_owned()));
         }
         let done = match finish {
             Finish::Done(_) if run.is_interrupted() => {
                 self.end_head().await;
-                return Err(Spoiled::Interrupted);
+                return Err(StepFailure::Interrupted);
             }
-            Finish::Ended(..) if run.is_interrupted() => return Err(Spoiled::Interrupted),
+            Finish::Ended(..) if run.is_interrupted() => return Err(StepFailure::Interrupted),
             Finish::Done(done) => done,
             Finish::Ended(death, ending) => {
-                return Err(Spoiled::Step(why_it_ended(death.exit, &ending)));
+                return Err(StepFailure::Step(why_it_ended(death.exit, &ending)));
             }
             Finish::Lost => {
-                return Err(Spoiled::Over(self.placement.process_host.why_lost().await));
+                return Err(StepFailure::Over(
+                    self.placement.process_host.why_lost().await,
+                ));
             }
         };
         self.head.spent_ms += done.cpu_ms;
@@ -367,7 +369,8 @@ impl Actor {
         Ok(differences)
     }
 
-    /// Tells those who listen to the session, and not to a cell, what a way back between two cells cost.
+    /// Tells the readers of the session's log (not those of a cell) which cells ran again and what was lost when the session
+    /// went back between two cells.
     pub(crate) fn tell_of(&self, restoration: &Restoration) {
         let mut lines = Vec::new();
         if !restoration.replayed.is_empty() {

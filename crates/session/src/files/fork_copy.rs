@@ -1,4 +1,4 @@
-//! The files of a fork, which works on its own: a copy of a workspace that costs what is small, and not what is there.
+//! The files of a fork: small files are copied, large ones are shared with the parent until one side changes them.
 //!
 //! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
 //! session has open are copied all the same: that process can write to them without a question of init.
@@ -22,8 +22,8 @@ const MAX_THREADS: usize = 4;
 /// With fewer files, starting threads takes longer than copying.
 const WORTH_HELP: usize = 16;
 /// Up to this much together is copied as it is, and so are as many files: that takes a tenth of a second.
-const LITTLE: u64 = 64 << 20;
-const FEW: usize = 1000;
+const MAX_QUICK_COPY_BYTES: u64 = 64 << 20;
+const MAX_QUICK_COPY_FILES: usize = 1000;
 /// Where there is more, files of this size are shared; where there are more, all. But the user edits small files in his own directory:
 /// a write that init is not asked about would show in the fork.
 const LARGE: u64 = 64 << 10;
@@ -57,9 +57,9 @@ impl Copying {
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
         let can_share = change_notice == ChangeNotice::BeforeChange && from.device() == to.device();
-        let least = if entries.len() > FEW && !from.is_user_directory() {
+        let least = if entries.len() > MAX_QUICK_COPY_FILES && !from.is_user_directory() {
             0
-        } else if bytes > LITTLE {
+        } else if bytes > MAX_QUICK_COPY_BYTES {
             LARGE
         } else {
             u64::MAX
@@ -359,14 +359,18 @@ mod tests {
         let original = host.path().join("original");
         fs::create_dir(&original).unwrap();
         for name in ["large", "open", "linked", "small"] {
-            let bytes = if name == "small" { 100 } else { LITTLE / 2 };
+            let bytes = if name == "small" {
+                100
+            } else {
+                MAX_QUICK_COPY_BYTES / 2
+            };
             let file = File::create(original.join(name)).unwrap();
             file.set_len(bytes).unwrap();
         }
         fs::hard_link(original.join("linked"), original.join("also")).unwrap();
         let held = File::open(original.join("open")).unwrap();
         let (from, to) = family(&original, host.path());
-        copy(&from, &to, 4 * LITTLE).unwrap();
+        copy(&from, &to, 4 * MAX_QUICK_COPY_BYTES).unwrap();
         drop(held);
         let inode = |of: &Workspace, name: &str| of.look(Path::new(name)).unwrap().inode;
         let is_shared = |name: &&str| inode(&from, name) == inode(&to, name);
@@ -375,6 +379,9 @@ mod tests {
         assert!(is_shared(&"large"));
         // The host's own writes part it first.
         to.put("large", b"new").unwrap();
-        assert_eq!(from.look(Path::new("large")).unwrap().bytes, LITTLE / 2);
+        assert_eq!(
+            from.look(Path::new("large")).unwrap().bytes,
+            MAX_QUICK_COPY_BYTES / 2
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The files of each checkpoint, so that going back takes them along.
+//! The files of each checkpoint, so that going back restores them too.
 //!
 //! After each cell, what it changed is copied to a store of the session's; going back writes the copies into the same files, so
 //! that open handles stay good (`restore.rs`). What was there before the session came is kept when it is first changed
@@ -376,7 +376,7 @@ impl FileHistory {
         }
     }
 
-    /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then nothing depends on who has it open.
+    /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then it does not matter which process has it open.
     fn can_be_preserved_later(&self, seen: &Seen) -> bool {
         const LARGE: u64 = 1 << 20;
         let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;

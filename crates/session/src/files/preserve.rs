@@ -99,7 +99,7 @@ async fn keep(history: &History, changing: PendingChange) -> io::Result<KeptScop
 }
 
 /// Files that could not be kept are counted up to here.
-const MAX_UNKEPT: usize = 100;
+const MAX_UNPRESERVED: usize = 100;
 
 impl FileHistory {
     /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
@@ -128,7 +128,7 @@ impl FileHistory {
             Ok(_) => "it was changed while it was copied".to_owned(),
             Err(error) => error.to_string(),
         };
-        if self.unpreserved.len() < MAX_UNKEPT {
+        if self.unpreserved.len() < MAX_UNPRESERVED {
             self.unpreserved.insert(path.to_owned(), problem);
         }
         Ok(())

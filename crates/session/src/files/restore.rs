@@ -1,4 +1,5 @@
-//! Going back: every file as it was after an earlier cell, in the same place and, where it can be, in the same file.
+//! Restores the files of a workspace, after a crash or for an undo: every file as it was after an earlier cell, and where possible
+//! in the same inode.
 //!
 //! The workspace is still the code's: the woken interpreter, or another session in the same directory, may change names meanwhile. So no link is
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
@@ -18,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The places where moved files of the user's wait.
+/// The paths where moved files of the user's are kept until they are put back.
 type MovedFiles = HashMap<Stamp, Vec<PathBuf>>;
 
 impl FileHistory {
@@ -54,7 +55,7 @@ impl FileHistory {
                 failed.push(format!("{}: {error}", directory.display()));
             }
         }
-        let mut moved = self.take_aside(&wanted);
+        let mut moved = self.set_moved_files_aside(&wanted);
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
         for (path, _) in wanted
             .iter()
@@ -214,7 +215,7 @@ impl FileHistory {
 
     /// Files of the user's that were moved: they are needed where they were, and must not be removed where they are. Returns where
     /// they wait.
-    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> MovedFiles {
+    fn set_moved_files_aside(&self, wanted: &[(PathBuf, Content)]) -> MovedFiles {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Original(seen) = content

@@ -1,4 +1,4 @@
-//! Directories that are put back get their permissions and attributes last: one that is closed takes nothing in.
+//! Restored directories get their permissions and attributes last: nothing can be put into a directory without write permission.
 
 use crate::files::history::{Content, FileHistory};
 use crate::files::seen::{Kind, Seen};

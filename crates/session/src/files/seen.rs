@@ -1,4 +1,4 @@
-//! The host's look at a workspace: one entry, and all entries that a walk found.
+//! What the host saw of a workspace: one entry, and all entries that a walk found.
 
 use crate::files::store::{Attributes, Fingerprint};
 use cellblock_sandbox::{Access, Stat};

@@ -1,4 +1,4 @@
-//! The files of a session: who watches them, and who keeps what they were.
+//! The files of a session: the watch on them, and their earlier versions.
 
 use crate::Error;
 use crate::files::history::{ChangeNotice, FileHistory};

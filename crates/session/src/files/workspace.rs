@@ -183,7 +183,7 @@ impl Workspace {
         &self.shared_files
     }
 
-    /// The directory, for those who put files back.
+    /// The directory, for the code that restores files.
     pub(crate) fn directory(&self) -> &Confined {
         &self.directory
     }

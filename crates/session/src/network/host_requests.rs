@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// A function that decides whether code of a session may reach a host. The error is the reason why it may not.
 pub type HostApprover = Arc<dyn Fn(Authority) -> HostDecision + Send + Sync>;
 
-/// The most hosts that one cell may ask for. A person is not to be worn down by questions.
+/// The most hosts that one cell may ask for. Code must not be able to ask a person without end.
 const MAX_REQUESTS_PER_CELL: usize = 16;
 
 /// The requests for hosts of one session.

@@ -188,7 +188,7 @@ impl NetworkListeners {
         variables
     }
 
-    /// Serves what init has opened. Each connection is told to those who listen to the session.
+    /// Serves what init has opened. Each connection is reported to the readers of the session's log.
     pub(crate) fn serve(
         &self,
         opened_listeners: Vec<OpenedListener>,

@@ -32,7 +32,7 @@ const DIRECTORIES_AT_ONCE: usize = 64;
 /// How often new directories are looked into for one answer. Code can make new ones all the time.
 const MAX_ROUNDS: u32 = 4;
 /// How long the second half of a rename is waited for. The kernel tells both at once, but they may be read apart.
-const RENAME_PATIENCE: Duration = Duration::from_millis(5);
+const RENAME_PAIR_DELAY: Duration = Duration::from_millis(5);
 /// How often a directory is looked for that is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -148,8 +148,8 @@ impl PathWatch {
     /// What the kernel told, with both halves of each rename.
     async fn take_recorded(&self) -> Recorded {
         let mut recorded = self.watch.take_recorded();
-        if has_half_rename(&recorded.changes) {
-            tokio::time::sleep(RENAME_PATIENCE).await;
+        if has_unpaired_rename(&recorded.changes) {
+            tokio::time::sleep(RENAME_PAIR_DELAY).await;
             let later = self.watch.take_recorded();
             recorded.changes.extend(later.changes);
             recorded.is_incomplete |= later.is_incomplete;
@@ -376,7 +376,7 @@ impl Told<'_> {
 }
 
 /// Whether the first half of a rename is there without the second.
-fn has_half_rename(changes: &[RecordedChange]) -> bool {
+fn has_unpaired_rename(changes: &[RecordedChange]) -> bool {
     let second_halves = second_halves(changes);
     changes.iter().any(|change| match change.kind {
         RecordedKind::MovedFrom(cookie) => !second_halves.contains_key(&cookie),

@@ -233,7 +233,7 @@ impl RuntimeState {
         })
     }
 
-    /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
+    /// Without a view, all processes share `/tmp`, so the session has a directory of its own.
     pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
         if self.has_view() {
             return Vec::new();

@@ -42,7 +42,7 @@ pub(crate) struct Sockets {
 }
 
 /// The session's ends, with what else goes to its init.
-pub(crate) struct FarSockets {
+pub(crate) struct SessionEnds {
     ends: Vec<OwnedFd>,
 }
 
@@ -52,7 +52,7 @@ impl Sockets {
         cgroup: Option<&Cgroup>,
         mount: Option<OwnedFd>,
         change_notice: ChangeNotice,
-    ) -> Result<(Sockets, FarSockets), Error> {
+    ) -> Result<(Sockets, SessionEnds), Error> {
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
         let channel = inode_of(&far_channel)
@@ -81,11 +81,11 @@ impl Sockets {
             preserve_socket,
             opened_listeners: Vec::new(),
         };
-        Ok((near, FarSockets { ends }))
+        Ok((near, SessionEnds { ends }))
     }
 
     /// Makes the sockets to a session in a container, whose init is at the other end of `init`, and the ends that are to be sent to it.
-    pub(crate) fn to_container(init: OwnedFd) -> Result<(Sockets, FarSockets), Error> {
+    pub(crate) fn to_container(init: OwnedFd) -> Result<(Sockets, SessionEnds), Error> {
         let (near_channel, far_channel) = stream_pair()?;
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
         let near = Sockets {
@@ -98,11 +98,11 @@ impl Sockets {
             opened_listeners: Vec::new(),
         };
         let ends = vec![far_channel, out, error];
-        Ok((near, FarSockets { ends }))
+        Ok((near, SessionEnds { ends }))
     }
 
     /// Sends init its ends of the sockets.
-    pub(crate) async fn hand_over(&self, far: FarSockets) -> Result<(), Error> {
+    pub(crate) async fn hand_over(&self, far: SessionEnds) -> Result<(), Error> {
         let sent = self
             .init
             .send_descriptors(b"descriptors", &far.descriptors())
@@ -133,7 +133,7 @@ impl Sockets {
         }
     }
 
-    /// The socket on which init asks before files are changed, for who answers.
+    /// The socket on which init asks before files are changed, for the task that answers.
     pub(crate) fn take_preserve_socket(&mut self) -> Option<OwnedFd> {
         self.preserve_socket.take()
     }
@@ -166,7 +166,7 @@ impl Sockets {
     }
 }
 
-impl FarSockets {
+impl SessionEnds {
     /// In the order in which the native code expects them.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.ends.iter().map(OwnedFd::as_fd).collect()

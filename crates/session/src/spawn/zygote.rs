@@ -66,11 +66,11 @@ pub(crate) struct ZygotePlan {
     pub(crate) shell: Shell,
 }
 
-/// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
+/// A running zygote. Dropping it ends the launcher, and with it every session that was forked from it.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     launcher: Exchange,
-    births: Exchange,
+    session_requests: Exchange,
     process: std::sync::Mutex<Child>,
     /// The process that the host started.
     pub(crate) launcher_pid: u32,
@@ -99,7 +99,7 @@ impl Zygote {
         } = plan.launch()?.start()?;
         let wrap = Error::system("listening to the launcher");
         let launcher = Packets::new(control, 4096).map_err(wrap)?;
-        let births =
+        let session_requests =
             Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
         let refused = |problem: String| Error::Python {
             python: plan.python.executable.clone(),
@@ -112,7 +112,7 @@ impl Zygote {
                 .await
                 .map_err(Error::system("starting the launcher"))?;
             FromLauncher::from_bytes(&packet.bytes).map_err(|error| plan.explain(error))?;
-            Ok::<_, Error>(births.receive().await)
+            Ok::<_, Error>(session_requests.receive().await)
         });
         let first = match begun.await {
             Ok(Ok(Ok(packet))) => packet,
@@ -132,7 +132,7 @@ impl Zygote {
             .map_err(|_| refused("its first message made no sense".into()))?;
         Ok(Zygote {
             launcher: Exchange::new(launcher, is_no_news),
-            births: Exchange::new(births, |_| true),
+            session_requests: Exchange::new(session_requests, |_| true),
             launcher_pid: process.id(),
             process: std::sync::Mutex::new(process),
             dead: AtomicBool::new(false),
@@ -145,7 +145,7 @@ impl Zygote {
         !self.dead.load(Ordering::Relaxed)
     }
 
-    /// No more sessions are born here; those that live go on.
+    /// Makes no more sessions; live sessions go on.
     pub(crate) fn retire(&self) {
         self.dead.store(true, Ordering::Relaxed);
     }
@@ -158,7 +158,7 @@ impl Zygote {
     ) -> Result<u32, Error> {
         let wrap = || Error::system("asking the zygote for a session");
         let answer = self
-            .births
+            .session_requests
             .ask(request, descriptors)
             .await
             .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))

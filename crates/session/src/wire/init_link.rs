@@ -168,7 +168,7 @@ impl InitLink {
                 mut descriptors,
             } = self.packets.receive().await.map_err(gone)?;
             match (FromInit::from_bytes(&bytes)?, descriptors.pop()) {
-                (FromInit::Born { head, asks }, _) => {
+                (FromInit::Started { head, asks }, _) => {
                     return Ok(Started {
                         head,
                         asks,

@@ -231,7 +231,7 @@ impl Default for CallLimits {
     }
 }
 
-/// An event while a call runs, for a reader who watches.
+/// An event while a call runs, for readers that follow the call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolEvent {

@@ -1,6 +1,6 @@
 //! Code in fences, and the output that a model invents after its own code.
 
-use super::{DialectReply, SpokenAction};
+use super::{DialectAction, DialectReply};
 use crate::format::FormatContext;
 use crate::repair::{Fenced, fenced_blocks};
 use cellblock_tools::names::FINAL_ANSWER;
@@ -58,7 +58,7 @@ pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<DialectReply>
         is_marked(block) || (block.language.is_empty() && looks_like_python(&block.body))
     };
     let first = blocks.iter().find(|block| is_code(block))?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: first.start,
         ..DialectReply::default()
     };
@@ -69,12 +69,12 @@ pub(super) fn fenced_code(text: &str, _: &FormatContext) -> Option<DialectReply>
             break;
         }
         at = block.end;
-        spoken.is_open |= !block.is_closed;
+        reply.is_open |= !block.is_closed;
         if !block.body.trim().is_empty() {
-            spoken.actions.push(SpokenAction::Code(block.body.clone()));
+            reply.actions.push(DialectAction::Code(block.body.clone()));
         }
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// A reply that is nothing but Python, without any mark: it imports, prints, or calls a tool or `final_answer`.
@@ -102,7 +102,7 @@ pub(super) fn bare_code(text: &str, context: &FormatContext) -> Option<DialectRe
         (is_import && !is_prose(line)) || (is_known && line.ends_with(')'))
     };
     code.lines().any(is_certain).then(|| DialectReply {
-        actions: vec![SpokenAction::Code(code.to_owned())],
+        actions: vec![DialectAction::Code(code.to_owned())],
         ..DialectReply::default()
     })
 }

@@ -2,7 +2,7 @@
 
 use super::tagged::json_actions;
 use super::tokens::first_json;
-use super::{DialectReply, SpokenAction};
+use super::{DialectAction, DialectReply};
 use crate::format::FormatContext;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn marked_calls(text: &str, context: &FormatContext) -> Option<Dialec
         .iter()
         .filter_map(|marker| Some((text.find(marker)?, *marker)))
         .min()?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start,
         ..DialectReply::default()
     };
@@ -49,17 +49,17 @@ pub(super) fn marked_calls(text: &str, context: &FormatContext) -> Option<Dialec
         };
         match json_actions(&value, context) {
             Some(read) => {
-                spoken.actions.extend(read.actions);
-                spoken.answer = spoken.answer.or(read.answer);
+                reply.actions.extend(read.actions);
+                reply.answer = reply.answer.or(read.answer);
             }
             // A call that cannot be read makes the order of all calls uncertain.
             None => {
-                spoken.actions.clear();
-                return Some(spoken);
+                reply.actions.clear();
+                return Some(reply);
             }
         }
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// FunctionGemma: `<start_function_call>call:NAME{key:<escape>text<escape>,count:2}<end_function_call>`.
@@ -67,7 +67,7 @@ pub(super) fn function_gemma(text: &str, _: &FormatContext) -> Option<DialectRep
     const BEGIN: &str = "<start_function_call>";
     const ESCAPE: &str = "<escape>";
     let start = text.find(BEGIN)?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start,
         ..DialectReply::default()
     };
@@ -99,10 +99,10 @@ pub(super) fn function_gemma(text: &str, _: &FormatContext) -> Option<DialectRep
             arguments.insert(key.to_owned(), value);
             rest = next;
         }
-        spoken.actions.push(SpokenAction::Call {
+        reply.actions.push(DialectAction::Call {
             name: name.trim().to_owned(),
             arguments: Value::Object(arguments),
         });
     }
-    Some(spoken)
+    Some(reply)
 }

@@ -94,7 +94,7 @@ pub(super) const DIALECTS: &[Dialect] = &[
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct DialectReply {
     /// The actions, in order. Empty where the text is in the dialect and cannot be read.
-    actions: Vec<SpokenAction>,
+    actions: Vec<DialectAction>,
     /// The answer, where the dialect marks one.
     answer: Option<String>,
     /// The byte at which the first action begins. The text before it is the thought.
@@ -105,7 +105,7 @@ pub(super) struct DialectReply {
 
 /// An action in a dialect.
 #[derive(Debug, PartialEq)]
-enum SpokenAction {
+enum DialectAction {
     /// Python code.
     Code(String),
     /// A call, with its arguments as the model wrote them.
@@ -226,10 +226,10 @@ pub(super) fn read_dialect(
     repairs: &[Repair],
 ) -> Result<Option<Turn>, MalformedReply> {
     let text = without_end_tokens(text);
-    let mut spoken = DIALECTS
+    let mut replies = DIALECTS
         .iter()
         .filter_map(|dialect| Some((dialect.name, (dialect.read)(text, context)?)));
-    let Some((name, spoken)) = spoken.next() else {
+    let Some((name, reply)) = replies.next() else {
         return match ACTION_TOKENS.iter().find(|token| text.contains(**token)) {
             Some(token) if end == ReplyEnd::Complete => Err(explained(
                 &format!("the reply has {token}, which is not understood here"),
@@ -238,15 +238,15 @@ pub(super) fn read_dialect(
             _ => Ok(None),
         };
     };
-    if end == ReplyEnd::CutOff && (spoken.is_open || spoken.actions.is_empty()) {
+    if end == ReplyEnd::CutOff && (reply.is_open || reply.actions.is_empty()) {
         return Err(MalformedReply::cut_off());
     }
     let mut repairs = repairs.to_vec();
     repairs.push(Repair::Dialect);
-    if let Some(answer) = spoken.answer.filter(|_| spoken.actions.is_empty()) {
+    if let Some(answer) = reply.answer.filter(|_| reply.actions.is_empty()) {
         return Ok(Some(Turn::answer_only(answer.trim(), repairs)));
     }
-    if spoken.actions.is_empty() {
+    if reply.actions.is_empty() {
         return Err(explained(
             &format!(
                 "the reply has an action in another form ({name}) that is empty or cannot be read"
@@ -254,11 +254,11 @@ pub(super) fn read_dialect(
             format,
         ));
     }
-    if spoken.is_open {
+    if reply.is_open {
         repairs.push(Repair::Unclosed);
     }
-    let thought = text[..spoken.start].trim().to_owned();
-    let actions = spoken.actions.into_iter();
+    let thought = text[..reply.start].trim().to_owned();
+    let actions = reply.actions.into_iter();
     let actions: Result<Vec<Action>, String> = actions
         .map(|action| action.resolve(format, context))
         .collect();
@@ -297,13 +297,13 @@ pub(super) fn explained(problem: &str, format: Format) -> MalformedReply {
     MalformedReply(format!("{problem}. To act, {how}{answer}"))
 }
 
-impl SpokenAction {
+impl DialectAction {
     /// The action for a format. The error says why it cannot be executed.
     fn resolve(self, format: Format, context: &FormatContext) -> Result<Action, String> {
         let registry = &context.registry;
         let (name, arguments) = match self {
-            SpokenAction::Code(code) => return code_action(code, format, registry),
-            SpokenAction::Call { name, arguments } => (name, arguments),
+            DialectAction::Code(code) => return code_action(code, format, registry),
+            DialectAction::Call { name, arguments } => (name, arguments),
         };
         let name = tool_name(&name, registry);
         let is_complete = format.calls_tools() && arguments.get(CODE_ARGUMENT).is_some();
@@ -371,15 +371,15 @@ fn code_action(code: String, format: Format, registry: &Registry) -> Result<Acti
 }
 
 /// The name of a tool as it is registered: without the prefixes that models add, and with the usual names of an interpreter.
-pub(super) fn tool_name(spoken: &str, registry: &Registry) -> String {
-    let spoken = spoken.trim().trim_matches(['`', '*', '"']).trim();
-    if registry.get(spoken).is_some() {
-        return spoken.to_owned();
+pub(super) fn tool_name(written: &str, registry: &Registry) -> String {
+    let written = written.trim().trim_matches(['`', '*', '"']).trim();
+    if registry.get(written).is_some() {
+        return written.to_owned();
     }
     let bare = NAME_PREFIXES
         .iter()
-        .find_map(|prefix| spoken.strip_prefix(prefix))
-        .unwrap_or(spoken);
+        .find_map(|prefix| written.strip_prefix(prefix))
+        .unwrap_or(written);
     let is_interpreter = INTERPRETER_NAMES
         .iter()
         .any(|name| bare.eq_ignore_ascii_case(name));

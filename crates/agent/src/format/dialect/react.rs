@@ -1,7 +1,7 @@
 //! The ReAct form: `Action: NAME`, `Action Input: …`, and an `Observation:` that the model often invents.
 
 use super::tokens::first_json;
-use super::{DialectReply, SpokenAction};
+use super::{DialectAction, DialectReply};
 use crate::format::FormatContext;
 use crate::repair::lines;
 use serde_json::{Map, Value};
@@ -34,14 +34,14 @@ pub(super) fn react(text: &str, context: &FormatContext) -> Option<DialectReply>
         body.push(line);
     }
     let body = body.join("\n");
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start,
         ..DialectReply::default()
     };
     if let Some(first) = input {
         let input = format!("{first}\n{body}");
-        spoken.actions.extend(action(name, input.trim(), context));
-        return Some(spoken);
+        reply.actions.extend(action(name, input.trim(), context));
+        return Some(reply);
     }
     // `Action:` and then an object with `action` and `action_input`.
     if let Some(Value::Object(map)) = first_json(&format!("{name}\n{body}"))
@@ -54,14 +54,14 @@ pub(super) fn react(text: &str, context: &FormatContext) -> Option<DialectReply>
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        spoken.actions.extend(action(name, &input, context));
-        return Some(spoken);
+        reply.actions.extend(action(name, &input, context));
+        return Some(reply);
     }
     // Without an input this may be a word of an answer, unless an observation follows.
-    has_observation.then_some(spoken)
+    has_observation.then_some(reply)
 }
 
-fn action(name: &str, input: &str, context: &FormatContext) -> Option<SpokenAction> {
+fn action(name: &str, input: &str, context: &FormatContext) -> Option<DialectAction> {
     if input.is_empty() {
         return None;
     }
@@ -70,7 +70,7 @@ fn action(name: &str, input: &str, context: &FormatContext) -> Option<SpokenActi
         Some(value @ Value::Object(_)) => value,
         _ => single_argument(&registered, input, context),
     };
-    Some(SpokenAction::Call {
+    Some(DialectAction::Call {
         name: registered,
         arguments,
     })

@@ -1,7 +1,7 @@
 //! Dialects with tags, and calls as plain JSON or as a list of Python calls.
 
 use super::tokens::{first_json, json_call};
-use super::{DialectReply, SpokenAction};
+use super::{DialectAction, DialectReply};
 use crate::format::FormatContext;
 use crate::repair::{code_blocks, find_tags};
 use cellblock_tools::names::EXECUTE_PYTHON_CODE;
@@ -29,7 +29,7 @@ pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Diale
         "<\u{ff5c}DSML\u{ff5c}function_calls>",
     ];
     let wrapper = wrappers.iter().filter_map(|tag| text.find(tag)).min();
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: wrapper.unwrap_or(first).min(first),
         ..DialectReply::default()
     };
@@ -38,7 +38,7 @@ pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Diale
             Some((body, _)) => (body, true),
             None => (part, false),
         };
-        spoken.is_open |= !is_closed;
+        reply.is_open |= !is_closed;
         let Some((name, body)) = body.split_once('>') else {
             continue;
         };
@@ -47,12 +47,12 @@ pub(super) fn function_tags(text: &str, context: &FormatContext) -> Option<Diale
             Some(arguments) => arguments,
             None => Value::Object(tag_parameters(body, parameter, name, context)),
         };
-        spoken.actions.push(SpokenAction::Call {
+        reply.actions.push(DialectAction::Call {
             name: name.to_owned(),
             arguments,
         });
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// The parameters of a call whose values have no quotes. The schema of the tool says which of them are texts.
@@ -98,29 +98,29 @@ fn is_text_parameter(context: &FormatContext, tool: &str, key: &str) -> bool {
 /// `<arg_key>` and `<arg_value>` (GLM).
 pub(super) fn tool_call_tags(text: &str, context: &FormatContext) -> Option<DialectReply> {
     let tags = find_tags(text, &["tool_call"]);
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: tags.first()?.start,
         ..DialectReply::default()
     };
     for tag in tags {
-        spoken.is_open |= !tag.is_closed;
+        reply.is_open |= !tag.is_closed;
         let call = match first_json(tag.body) {
             Some(value) => json_call(&value),
             None => pairs_call(tag.body, context),
         };
         match call {
-            Some(call) => spoken.actions.push(call),
+            Some(call) => reply.actions.push(call),
             // One call that cannot be read makes the order of all uncertain.
             None => {
-                spoken.actions.clear();
-                return Some(spoken);
+                reply.actions.clear();
+                return Some(reply);
             }
         }
     }
-    Some(spoken)
+    Some(reply)
 }
 
-fn pairs_call(body: &str, context: &FormatContext) -> Option<SpokenAction> {
+fn pairs_call(body: &str, context: &FormatContext) -> Option<DialectAction> {
     let name = body.split("<arg_key>").next()?.trim();
     if name.is_empty() || name.contains(char::is_whitespace) || !body.contains("<arg_key>") {
         return None;
@@ -138,7 +138,7 @@ fn pairs_call(body: &str, context: &FormatContext) -> Option<SpokenAction> {
         };
         arguments.insert(key.to_owned(), value);
     }
-    Some(SpokenAction::Call {
+    Some(DialectAction::Call {
         name: name.to_owned(),
         arguments: Value::Object(arguments),
     })
@@ -159,18 +159,18 @@ const CODE_TAGS: &[&str] = &[
 /// Code between tags, in a run with another format than `xml`.
 pub(super) fn execution_code(text: &str, _: &FormatContext) -> Option<DialectReply> {
     let tags = find_tags(text, CODE_TAGS);
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: tags.first()?.start,
         ..DialectReply::default()
     };
     for tag in tags {
-        spoken.is_open |= !tag.is_closed;
+        reply.is_open |= !tag.is_closed;
         let code = super::fences::unfenced_code(tag.body);
         if !code.trim().is_empty() {
-            spoken.actions.push(SpokenAction::Code(code));
+            reply.actions.push(DialectAction::Code(code));
         }
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// Calls as plain JSON: `{"name": …, "arguments": {…}}`, as the whole text, in a fence, or at the beginning of a line after some words.
@@ -192,8 +192,8 @@ pub(super) fn bare_call(text: &str, context: &FormatContext) -> Option<DialectRe
         let Some(value) = first_json(body) else {
             continue;
         };
-        if let Some(spoken) = json_actions(&value, context) {
-            return Some(DialectReply { start, ..spoken });
+        if let Some(reply) = json_actions(&value, context) {
+            return Some(DialectReply { start, ..reply });
         }
     }
     None
@@ -212,24 +212,24 @@ pub(super) fn json_actions(value: &Value, context: &FormatContext) -> Option<Dia
     if values.is_empty() {
         return None;
     }
-    let mut spoken = DialectReply::default();
+    let mut reply = DialectReply::default();
     for value in values {
         if let Some(answer) = json_answer(value) {
-            spoken.answer = Some(answer);
+            reply.answer = Some(answer);
             continue;
         }
         if is_json_action(value) {
-            spoken.actions.extend(json_code(value));
+            reply.actions.extend(json_code(value));
             continue;
         }
         let call = json_call(value).or_else(|| inline_call(value))?;
-        if let SpokenAction::Call { name, .. } = &call {
+        if let DialectAction::Call { name, .. } = &call {
             let name = super::tool_name(name, &context.registry);
             context.registry.get(&name)?;
         }
-        spoken.actions.push(call);
+        reply.actions.push(call);
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// Whether a value is an object of the format `json`.
@@ -245,9 +245,9 @@ fn is_json_action(value: &Value) -> bool {
 }
 
 /// The code of an object of the format `json`.
-fn json_code(value: &Value) -> Option<SpokenAction> {
+fn json_code(value: &Value) -> Option<DialectAction> {
     let code = value.get("code")?.as_str()?;
-    (!code.trim().is_empty()).then(|| SpokenAction::Code(code.to_owned()))
+    (!code.trim().is_empty()).then(|| DialectAction::Code(code.to_owned()))
 }
 
 /// The answer of an object of the format `json` without code, or of the format `next_step`.
@@ -273,10 +273,10 @@ fn json_answer(value: &Value) -> Option<String> {
 }
 
 /// The call of an object of the format `next_step`: `{"function": {"tool": NAME, …arguments}}`.
-fn inline_call(value: &Value) -> Option<SpokenAction> {
+fn inline_call(value: &Value) -> Option<DialectAction> {
     let mut arguments = value.get("function")?.as_object()?.clone();
     let name = arguments.shift_remove("tool")?;
-    Some(SpokenAction::Call {
+    Some(DialectAction::Call {
         name: name.as_str()?.to_owned(),
         arguments: Value::Object(arguments),
     })
@@ -297,7 +297,7 @@ pub(super) fn list_of_calls(text: &str, context: &FormatContext) -> Option<Diale
         .iter()
         .any(|tool| tool.name.replace('-', "_") == name.trim());
     (is_tool && inner.ends_with(')')).then(|| DialectReply {
-        actions: vec![SpokenAction::Code(trimmed.to_owned())],
+        actions: vec![DialectAction::Code(trimmed.to_owned())],
         ..DialectReply::default()
     })
 }

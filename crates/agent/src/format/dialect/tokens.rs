@@ -1,6 +1,6 @@
 //! Dialects with special tokens, which an endpoint should have read and did not.
 
-use super::{DialectReply, SpokenAction};
+use super::{DialectAction, DialectReply};
 use crate::format::FormatContext;
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const MESSAGE: &str = "<|message|>";
     let start = text.find("<|channel|>")?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start,
         ..DialectReply::default()
     };
     for part in text[start..].split("<|channel|>").skip(1) {
         let Some((head, rest)) = part.split_once(MESSAGE) else {
-            spoken.is_open = true;
+            reply.is_open = true;
             continue;
         };
         let ends = ["<|call|>", "<|end|>", "<|return|>", "<|start|>"];
@@ -27,19 +27,19 @@ pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<DialectReply> {
         });
         match recipient {
             Some(name) if name.starts_with("python") => {
-                spoken
+                reply
                     .actions
-                    .push(SpokenAction::Code(body.trim().to_owned()));
+                    .push(DialectAction::Code(body.trim().to_owned()));
             }
-            Some(name) => spoken.actions.push(call(name, body)),
+            Some(name) => reply.actions.push(call(name, body)),
             // What follows a call was invented: the call has no result yet.
-            None if head.trim() == "final" && spoken.actions.is_empty() => {
-                spoken.answer = Some(body.trim().to_owned());
+            None if head.trim() == "final" && reply.actions.is_empty() => {
+                reply.answer = Some(body.trim().to_owned());
             }
             None => {}
         }
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// The tokens of DeepSeek: `<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME`, a JSON fence, `<｜tool▁call▁end｜>` (V3, R1), or
@@ -50,7 +50,7 @@ pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const END: &str = "<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>";
     const ALL_BEGIN: &str = "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>";
     let first = text.find(BEGIN)?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: text.find(ALL_BEGIN).unwrap_or(first).min(first),
         ..DialectReply::default()
     };
@@ -59,7 +59,7 @@ pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<DialectReply> {
             Some((body, _)) => (body, true),
             None => (part, false),
         };
-        spoken.is_open |= !is_closed;
+        reply.is_open |= !is_closed;
         let Some((kind, rest)) = body.split_once(SEPARATOR) else {
             continue;
         };
@@ -67,16 +67,16 @@ pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<DialectReply> {
             "function" => rest.split_once('\n').unwrap_or((rest, "")),
             name => (name, rest),
         };
-        spoken.actions.push(call(name, arguments));
+        reply.actions.push(call(name, arguments));
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// The tokens of Kimi K2: `<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`.
 pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "<|tool_call_begin|>";
     let first = text.find(BEGIN)?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start: text
             .find("<|tool_calls_section_begin|>")
             .unwrap_or(first)
@@ -91,19 +91,19 @@ pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<DialectReply> {
             Some((arguments, _)) => (arguments, true),
             None => (rest, false),
         };
-        spoken.is_open |= !is_closed;
+        reply.is_open |= !is_closed;
         let name = name.trim();
         let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-        spoken.actions.push(call(name, arguments));
+        reply.actions.push(call(name, arguments));
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// The tokens of Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, or `[TOOL_CALLS]NAME[ARGS]{…}` since version 11 of its tokenizer.
 pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<DialectReply> {
     const BEGIN: &str = "[TOOL_CALLS]";
     let start = text.find(BEGIN)?;
-    let mut spoken = DialectReply {
+    let mut reply = DialectReply {
         start,
         ..DialectReply::default()
     };
@@ -111,11 +111,11 @@ pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<DialectReply> {
         if let Some((name, arguments)) = part.split_once("[ARGS]") {
             let name = name.split("[CALL_ID]").next().unwrap_or(name);
             match first_json(arguments) {
-                Some(arguments) => spoken.actions.push(SpokenAction::Call {
+                Some(arguments) => reply.actions.push(DialectAction::Call {
                     name: name.trim().to_owned(),
                     arguments,
                 }),
-                None => spoken.is_open = true,
+                None => reply.is_open = true,
             }
             continue;
         }
@@ -123,13 +123,13 @@ pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<DialectReply> {
             Some(Value::Array(calls)) => calls,
             Some(call @ Value::Object(_)) => vec![call],
             _ => {
-                spoken.is_open = true;
+                reply.is_open = true;
                 continue;
             }
         };
-        spoken.actions.extend(calls.iter().filter_map(json_call));
+        reply.actions.extend(calls.iter().filter_map(json_call));
     }
-    Some(spoken)
+    Some(reply)
 }
 
 /// The tag of Llama 3: `<|python_tag|>` before code, or before a call as JSON or as `NAME.call(…)`.
@@ -144,7 +144,7 @@ pub(super) fn llama(text: &str, context: &FormatContext) -> Option<DialectReply>
         Ok(value @ Value::Object(_)) => json_call(&value),
         _ => built_in_call(body, context).or_else(|| {
             let code = super::fences::unfenced_code(body);
-            (!code.trim().is_empty()).then_some(SpokenAction::Code(code))
+            (!code.trim().is_empty()).then_some(DialectAction::Code(code))
         }),
     };
     Some(DialectReply {
@@ -155,21 +155,21 @@ pub(super) fn llama(text: &str, context: &FormatContext) -> Option<DialectReply>
 }
 
 /// A call such as `brave_search.call(query="…")`, as code that calls the tool, if there is a tool of that name.
-fn built_in_call(body: &str, context: &FormatContext) -> Option<SpokenAction> {
+fn built_in_call(body: &str, context: &FormatContext) -> Option<DialectAction> {
     let (name, rest) = body.split_once(".call(")?;
     context.registry.get(name)?;
     let name = name.replace('-', "_");
     rest.ends_with(')')
-        .then(|| SpokenAction::Code(format!("print({name}({rest})")))
+        .then(|| DialectAction::Code(format!("print({name}({rest})")))
 }
 
 /// A call with its arguments as text: JSON, maybe in a fence, or anything else.
-fn call(name: &str, arguments: &str) -> SpokenAction {
+fn call(name: &str, arguments: &str) -> DialectAction {
     let arguments = match first_json(arguments) {
         Some(value) => value,
         None => Value::String(super::fences::unfenced_code(arguments)),
     };
-    SpokenAction::Call {
+    DialectAction::Call {
         name: name.trim().to_owned(),
         arguments,
     }
@@ -191,7 +191,7 @@ pub(super) fn first_json(text: &str) -> Option<Value> {
 }
 
 /// A call as an object: `{"name": …, "arguments" or "parameters": …}`, or with both below `function`.
-pub(super) fn json_call(value: &Value) -> Option<SpokenAction> {
+pub(super) fn json_call(value: &Value) -> Option<DialectAction> {
     let map = value.as_object()?;
     if let Some(inner @ Value::Object(_)) = map.get("function") {
         return json_call(inner);
@@ -210,7 +210,7 @@ pub(super) fn json_call(value: &Value) -> Option<SpokenAction> {
         Some(other) => other.clone(),
         None => return None,
     };
-    Some(SpokenAction::Call {
+    Some(DialectAction::Call {
         name: name.to_owned(),
         arguments,
     })

@@ -94,7 +94,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
     })
     .await??;
     let fork = BareFork::measure(&bench).await?;
-    let hurried = Samples::new(bench.sessions_on_demand(Duration::ZERO).await?).quantile(0.5);
+    let without_pause = Samples::new(bench.sessions_on_demand(Duration::ZERO).await?).quantile(0.5);
     let missed = measured
         .iter()
         .any(|(row, samples)| row.verdict(samples) == Verdict::Missed);
@@ -109,7 +109,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
             "bare_round_trip_ms": {"back_to_back": bare.back_to_back, "apart": bare.apart},
             "bare_python_ms": {"back_to_back": computed.back_to_back, "apart": computed.apart},
             "bare_fork_ms": {"made": fork.made, "ended": fork.ended},
-            "session_on_demand_without_pause_ms": hurried,
+            "session_on_demand_without_pause_ms": without_pause,
         });
         console.print_json(&report)?;
     } else {
@@ -125,7 +125,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
             Unit::Milliseconds.show(computed.apart),
             Unit::Milliseconds.show(fork.made),
             Unit::Milliseconds.show(fork.ended),
-            Unit::Milliseconds.show(hurried),
+            Unit::Milliseconds.show(without_pause),
         ))?;
     }
     Ok(if missed {

@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr};
 use tokio::time::timeout;
 
 /// How long a process settles before its memory is looked at.
-const SETTLING: Duration = Duration::from_millis(300);
+const SETTLE_TIME: Duration = Duration::from_millis(300);
 
 /// Milliseconds that a request adds, cell by cell.
 pub(super) async fn added_by_http(
@@ -41,13 +41,13 @@ pub(super) async fn memory(repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let mut values = Vec::new();
     for _ in 0..repetitions.max(1) {
         let mut pipe = own("pipe", place.path())?.stdin(Stdio::piped()).spawn()?;
-        tokio::time::sleep(SETTLING).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         let without = peak(&pipe);
         // To close its input ends it.
         drop(pipe.stdin.take());
         timeout(COMMAND_TIMEOUT, pipe.wait()).await??;
         let server = Server::start(None).await?;
-        tokio::time::sleep(SETTLING).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         let (without, with) = without
             .zip(peak(&server.child))
             .context("a process may not be looked at")?;

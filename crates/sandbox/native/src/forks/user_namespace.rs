@@ -146,8 +146,8 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
 /// Receives what a child that runs our own code sends. The child is a process of the session to everyone else: the host stops it with
 /// the others when it pauses the session. Init must go on then where the session has forks, so it lets the child go on.
 fn receive_from_own(child: Pid, socket: Fd, bytes: &mut [u8]) -> Result<usize> {
-    const PATIENCE_MS: i32 = 10;
-    while !wait_readable(socket, PATIENCE_MS) {
+    const POLL_MS: i32 = 10;
+    while !wait_readable(socket, POLL_MS) {
         kill(child, signals::CONT)?;
     }
     receive(socket, bytes).map(|received| received.bytes)

@@ -33,7 +33,7 @@ pub async fn callers(server: &TestServer) -> [Caller<'_>; 3] {
     [admin, owner, other]
 }
 
-/// A sandbox of the E2B dialect.
+/// A sandbox of the E2B API.
 pub struct OwnedSandbox {
     pub id: String,
     pub token: String,
@@ -42,8 +42,8 @@ pub struct OwnedSandbox {
 /// An id that never existed.
 pub const NEVER: &str = "never1";
 
-/// A path of a dialect with an id of another user, and with an id that never existed.
-pub struct DialectRequest {
+/// A path of a compatible API with an id of another user, and with an id that never existed.
+pub struct CompatibleApiRequest {
     pub id: String,
     pub path: String,
     pub unknown: String,
@@ -155,8 +155,8 @@ impl Belongings {
         ]
     }
 
-    /// A path of a dialect with every id of the owner that it can name, and with an id that never existed.
-    pub fn in_dialect(&self, path: &str) -> Vec<DialectRequest> {
+    /// A path of a compatible API with every id of the owner that it can name, and with an id that never existed.
+    pub fn in_compatible_api(&self, path: &str) -> Vec<CompatibleApiRequest> {
         let chat_code = format!("cell{}", self.session);
         let ids: Vec<&str> = match path.split('/').find(|part| part.ends_with('s')) {
             _ if path.starts_with("/librechat/") => vec![&chat_code],
@@ -172,7 +172,7 @@ impl Belongings {
             assert!(!path.contains('{'), "add a substitution for {path}");
             path
         };
-        let requests = ids.iter().map(|id| DialectRequest {
+        let requests = ids.iter().map(|id| CompatibleApiRequest {
             id: (*id).to_owned(),
             path: with(id),
             unknown: with(NEVER),

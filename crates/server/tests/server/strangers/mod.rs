@@ -6,8 +6,8 @@ mod routes;
 mod sockets;
 
 use crate::common::Answer;
-use belongings::{Belongings, DialectRequest, NEVER, callers, server};
-use routes::{Substitution, api_requests, dialect_paths};
+use belongings::{Belongings, CompatibleApiRequest, NEVER, callers, server};
+use routes::{Substitution, api_requests, compatible_api_paths};
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
@@ -64,13 +64,13 @@ async fn no_route_of_the_api_tells_another_users_ids_from_ids_that_never_existed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_of_a_dialect_tells_another_users_ids_from_ids_that_never_existed() {
+async fn no_route_of_a_compatible_api_tells_another_users_ids_from_ids_that_never_existed() {
     let server = server().await;
     let [admin, owner, bob] = callers(&server).await;
     let owned = Belongings::of(&owner).await;
     let before = owned.state(&owner).await;
     let mut tried = 0;
-    for path in dialect_paths(&[
+    for path in compatible_api_paths(&[
         "e2b/control.rs",
         "e2b/unsupported.rs",
         "jupyter/mod.rs",
@@ -79,11 +79,11 @@ async fn no_route_of_a_dialect_tells_another_users_ids_from_ids_that_never_exist
         if !path.contains('{') {
             continue;
         }
-        for DialectRequest {
+        for CompatibleApiRequest {
             id,
             path: real,
             unknown,
-        } in owned.in_dialect(&path)
+        } in owned.in_compatible_api(&path)
         {
             for method in METHODS {
                 let anonymous = server.anyone();
@@ -141,7 +141,7 @@ async fn no_service_inside_a_sandbox_answers_a_request_without_its_token() {
         .token;
     let mut tried = 0;
     for (port, file) in [("49983", "e2b/envd.rs"), ("49999", "e2b/code.rs")] {
-        for path in dialect_paths(&[file]) {
+        for path in compatible_api_paths(&[file]) {
             let path = path
                 .replace("{service}/{method}", "process.Process/List")
                 .replace("{id}", &owned.context);

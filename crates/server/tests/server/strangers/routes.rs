@@ -1,4 +1,4 @@
-//! Every route of the server: those of the OpenAPI document with a body each, and those of dialects from their source.
+//! Every route of the server: those of the OpenAPI document with a body each, and those of compatible APIs from their source.
 
 use crate::common::{Answer, Caller};
 use axum::http::Method;
@@ -98,7 +98,7 @@ fn body_of(method: &str, template: &str) -> Value {
 }
 
 /// The paths that a source file of the server adds to a router.
-pub fn dialect_paths(files: &[&str]) -> Vec<String> {
+pub fn compatible_api_paths(files: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
         let text = fs::read_to_string(source().join(file)).expect("a source file");

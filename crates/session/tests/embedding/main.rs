@@ -1,4 +1,4 @@
-//! What programs that embed a session stand on: questions of an editor, displays, files, readers of events, pauses.
+//! What programs that embed a session use: questions of an editor, displays, files, readers of events, pauses.
 //!
 //! One binary for all: all tests share one runtime and its zygote.
 #![allow(
