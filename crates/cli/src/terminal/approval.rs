@@ -30,7 +30,7 @@ impl TerminalApprover {
             let choice = self.console.on_err(Style::Hint, choices);
             self.console.ask(&format!("{choice} "));
             let Some(word) = line() else {
-                return Decision::Reject(Some("nobody answered".to_owned()));
+                return Decision::Reject(Some("no person answered".to_owned()));
             };
             match word.trim() {
                 "a" | "accept" | "y" | "yes" => return Decision::Accept,
@@ -43,7 +43,7 @@ impl TerminalApprover {
                             return Decision::Respond(text.trim().to_owned());
                         }
                         Some(_) => {}
-                        None => return Decision::Reject(Some("nobody answered".to_owned())),
+                        None => return Decision::Reject(Some("no person answered".to_owned())),
                     }
                 }
                 "e" | "edit" => match edit(question) {

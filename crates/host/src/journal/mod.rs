@@ -23,6 +23,7 @@
 //! ```
 
 mod literal;
+mod markdown;
 mod notebook;
 mod restore;
 mod run_record;
@@ -30,6 +31,7 @@ mod script;
 
 pub use cellblock_session::journal::*;
 pub use literal::of_value as python_literal;
+pub use markdown::{fenced_block, markdown};
 pub use notebook::{notebook, notebook_of_run};
 pub use restore::{LeftOutCell, Report, Restore, Restored};
 pub use run_record::RunRecord;

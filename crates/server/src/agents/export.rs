@@ -2,7 +2,7 @@
 
 use crate::error::ApiError;
 use cellblock_agent::{RunProgress, StoredRun};
-use cellblock_host::journal::{Journal, RunRecord, notebook_of_run, script_of_run};
+use cellblock_host::journal::{Journal, RunRecord, fenced_block, notebook_of_run, script_of_run};
 use serde_json::Value;
 
 /// The kinds of files.
@@ -89,26 +89,8 @@ fn part(event: &Value) -> Option<String> {
     };
     match text("/event")? {
         "thought" => Some(text("/text")?.to_owned()),
-        "code" => Some(fenced("python", text("/code")?)),
-        "done" => Some(fenced("", text("/done/text")?)),
+        "code" => Some(fenced_block("python", text("/code")?)),
+        "done" => Some(fenced_block("", text("/done/text")?)),
         _ => None,
-    }
-}
-
-/// A block of code whose fence is longer than any in the text.
-fn fenced(language: &str, text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fenced;
-
-    #[test]
-    fn a_fence_in_the_text_does_not_end_the_block() {
-        assert_eq!(fenced("python", "x = 1\n"), "```python\nx = 1\n```");
-        assert_eq!(fenced("", "a\n```\nb"), "````\na\n```\nb\n````");
     }
 }

@@ -8,7 +8,7 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use cellblock_host::journal::{Journal, Record, notebook, script};
+use cellblock_host::journal::{Journal, Record, markdown, notebook, script};
 use cellblock_protocol::VariableChanges;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -122,6 +122,10 @@ pub(super) async fn export(
             "ipynb",
             serde_json::to_string_pretty(&notebook(&journal)).unwrap_or_default(),
         ),
+        "md" => {
+            let row = state.session_row(&caller, &id).await?;
+            ("md", markdown(&row.title, &journal))
+        }
         "html" => {
             let row = state.session_row(&caller, &id).await?;
             let source = notebook(&journal).to_string();
@@ -130,7 +134,7 @@ pub(super) async fn export(
         }
         other => {
             return Err(ApiError::invalid(format!(
-                "as: py, ipynb or html, not `{other}`"
+                "as: py, ipynb, md or html, not `{other}`"
             )));
         }
     };

@@ -82,7 +82,7 @@ pub(super) fn routes() -> Vec<Route> {
             "The cells whose effects were kept, as a script or notebook",
             export,
         )
-        .query("as", "py, ipynb or html"),
+        .query("as", "py, ipynb, md or html"),
         Route::new(
             Method::POST,
             "/v1/sessions/{session}/verify",
