@@ -186,7 +186,7 @@ fn a_person_who_goes_away_has_not_agreed() {
     let place = Place::new();
     let mut terminal = asked(&place, &[]);
     terminal.keys("\x04");
-    terminal.wait_for("was not run: the user rejected it: nobody answered\n");
+    terminal.wait_for("was not run: the user rejected it: no person answered\n");
     assert_eq!(terminal.ended(), 1);
     let mut terminal = asked(&place, &[]);
     terminal.keys("\x03");

@@ -543,4 +543,7 @@ async fn a_closed_session_is_gone_and_its_journal_stays() {
             .header("content-disposition")
             .starts_with("attachment")
     );
+    let markdown = admin.get(&format!("{path}/export?as=md")).await;
+    let cell = "```python\nprint('hello')\n```\n\n```\nhello\n```\n";
+    assert!(markdown.text().ends_with(cell), "{}", markdown.text());
 }
