@@ -21,6 +21,7 @@ mod quotas;
 mod routes;
 mod server;
 mod sessions;
+mod snapshots;
 mod state;
 mod store;
 mod tls;
