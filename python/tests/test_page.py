@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md and of the README run, and print what their comments say."""
+"""The blocks of docs/python.md and of the READMEs run, and print what their comments say."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ def address(tmp_path):
     served.close()
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "python/README.md"])
 def test_every_block_prints_what_its_comments_say(page, address, endpoint):
     if not (ROOT / page).exists():
         pytest.skip("the page is not here")
