@@ -8,6 +8,7 @@
 mod agents;
 mod auth;
 mod backup;
+mod copies;
 mod demo;
 mod e2b;
 mod error;

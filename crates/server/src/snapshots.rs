@@ -1,10 +1,11 @@
 //! States of sessions that are kept aside: later sessions begin with them. They live as long as the server runs.
 
 use crate::auth::{Caller, random_id};
+use crate::copies::SessionCopy;
 use crate::e2b::SandboxState;
 use crate::error::ApiError;
 use crate::live::LiveSession;
-use crate::sessions::{SessionCopy, title};
+use crate::sessions::title;
 use crate::state::AppState;
 use axum::http::StatusCode;
 use cellblock_session::Snapshot;

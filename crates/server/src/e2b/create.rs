@@ -9,8 +9,9 @@ use super::sandbox::{
 };
 use super::time::rfc3339;
 use crate::auth::{Caller, Secret, random_id};
+use crate::copies::SessionCopy;
 use crate::live::LiveSession;
-use crate::sessions::{NewSession, SessionCopy};
+use crate::sessions::NewSession;
 use crate::snapshots::KeptSnapshot;
 use crate::state::AppState;
 use axum::Json;
