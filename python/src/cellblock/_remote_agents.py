@@ -173,11 +173,17 @@ class _Chat:
                 call = {"event": "approval_request", "call": line.pop("approval")}
                 receive({**line, **call, "session": self._name})
             else:
-                text = "the program that asked decides about no calls; it can, with Agent(approve=...)"
-                self.post(f"approvals/{quote(line['approval'])}", {"decision": "reject", "text": text})
+                self._refuse(line["approval"])
         elif kind not in _OWN_EVENTS:
             receive({**line, "session": self._name})
         return False
+
+    def _refuse(self, approval: str) -> None:
+        text = "the program that asked decides about no calls; it can, with Agent(approve=...)"
+        try:
+            self.decide({"call": approval, "decision": "reject", "text": text})
+        except CellblockError:
+            pass  # a person decided on a page of the server, or the run is over
 
     def _outcome(self, run: str, told: Line) -> Line:
         if told["status"] == "error":

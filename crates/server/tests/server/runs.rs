@@ -442,6 +442,7 @@ async fn what_a_question_may_not_have_is_refused() {
         json!({"text": "?", "template": "+++\n+++\nx"}),
         json!({"text": "?", "schema": {"type": "no such type"}}),
         json!({"text": "?", "tools": [{"name": "a b", "description": "", "parameters": {}}]}),
+        json!({"text": "?", "tools": [{"name": "execute_python_code", "description": "", "parameters": {"type": "object"}}]}),
         json!({"template": "no front matter: what is `x`?", "arguments": {"y": 1}}),
     ] {
         let answer = admin.post("/v1/runs", body.clone()).await;
