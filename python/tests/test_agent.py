@@ -103,7 +103,6 @@ def test_events_come_while_it_runs(flavour):
         ("?", {"options": {"format": "nonsense"}}, cellblock.Refused, "nonsense"),
         ("?", {"files": ["/no/such/file"]}, cellblock.CellblockError, "/no/such/file"),
         ("?", {"seed": {"f": (1, 2)}}, cellblock.WrongValue, "variables are JSON values"),
-        ("?", {"options": {"host": cellblock.Remote("https://a.example")}}, cellblock.Unsupported, "cellblock serve"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_words(flavour, question, more, error, message):

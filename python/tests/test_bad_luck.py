@@ -181,6 +181,7 @@ CTRL_C = """
 import os, signal, threading, time
 from cellblock import Session, Host
 import cellblock
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what they start with `&`
 def press(): os.kill(os.getpid(), signal.SIGINT)
 def wait(prompt=""): time.sleep(30); return ""
 s = Session(host=Host(packages="none"), tools=[wait], input=wait, seed={"x": 7})
@@ -198,6 +199,7 @@ print(s.run("x").value(int))
 CTRL_C_WITH_A_LOOP = """
 import asyncio, os, signal, threading, time
 from cellblock import AsyncSession, Host
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what they start with `&`
 def press(): os.kill(os.getpid(), signal.SIGINT)
 async def wait(prompt=""): await asyncio.sleep(30); return ""
 s = AsyncSession(host=Host(packages="none"), tools=[wait], input=wait, seed={"x": 7})

@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md and of the README run, and print what their comments say."""
+"""The blocks of docs/python.md and of the READMEs run, and print what their comments say."""
 
 import contextlib
 import io
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .test_agent import COUNT, FakeModel
+from .test_remote_agents import ServedModel
 
 ROOT = Path(__file__).parents[2]
 PROMISE = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
@@ -25,11 +26,19 @@ def endpoint(monkeypatch):
     monkeypatch.setenv("CELLBLOCK_API_KEY", "none")
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
-def test_every_block_prints_what_its_comments_say(page, endpoint):
+@pytest.fixture
+def address(tmp_path):
+    """The address of a server, for the blocks that need one."""
+    served = ServedModel(tmp_path, "```python\ndegrees('Oslo')['now']\n```", "4.5")
+    yield served.remote.url
+    served.close()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "python/README.md"])
+def test_every_block_prints_what_its_comments_say(page, address, endpoint):
     if not (ROOT / page).exists():
         pytest.skip("the page is not here")
-    names = {"__name__": "page"}
+    names = {"__name__": "page", "address": address}
     found = blocks(ROOT / page)
     assert found
     for block in found:

@@ -1,6 +1,8 @@
 """Processes beside the interpreter."""
 
+import glob
 import signal
+import time
 
 import pytest
 
@@ -108,13 +110,32 @@ def test_a_process_that_floods_holds_nothing_up(session):
 
 def test_a_process_that_forks_away_ends_with_its_session(flavour):
     session = flavour.open()
-    away = session.spawn("setsid sh -c 'echo here; exec sleep 1000' > /tmp/away 2>&1 &")
+    # A time that no other process has.
+    seconds = f"1000.{time.monotonic_ns()}"
+    away = session.spawn(f"setsid sleep {seconds} > /dev/null 2>&1 &")
     assert away.wait(30).status == "exited"
-    code = "import os, glob\n[p for p in glob.glob('/proc/[0-9]*/cmdline') if b'1000' in open(p, 'rb').read()]"
-    assert session.run(code).ok
+    wait_until(lambda: is_running(seconds))
     session.close()
-    with pytest.raises(cellblock.Ended):
-        session.run("1")
+    wait_until(lambda: not is_running(seconds))
+
+
+def is_running(argument):
+    """Whether a process of this machine has this argument."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if argument.encode() in file.read().split(b"\0"):
+                    return True
+        except OSError:
+            continue  # it has ended meanwhile
+    return False
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_file_that_a_process_holds_open_is_named_by_undo_and_the_rest_goes_back(session):

@@ -160,9 +160,28 @@ def test_questions_events_and_pauses_of_a_server(session):
     assert session.run("number").value(int) == 1
 
 
+def test_sessions_of_a_server_begin_with_a_snapshot(session):
+    session.run("x = [1]; open('a', 'w').write('one')")
+    name = session.freeze("clean")
+    assert name == "clean"
+    with pytest.raises(cellblock.CellblockError, match="`clean` already"):
+        session.freeze("clean")
+    session.run("x.append(2); open('a', 'w').write('two')")
+    first, second = session.open_from(name), session.open_from(name)
+    first.run("x.append(3)")
+    seen = [one.run("(x, open('a').read())").value() for one in (session, first, second)]
+    assert seen == [([1, 2], "two"), ([1, 3], "one"), ([1], "one")]
+    session.discard(name)
+    with pytest.raises(cellblock.Refused, match="snapshot"):
+        session.open_from(name)
+    unnamed = session.freeze()
+    assert session.open_from(unnamed).run("x").value() == [1, 2]
+    session.discard(unnamed)
+
+
 def test_what_a_server_does_not_offer_is_said_in_words(session):
     with pytest.raises(cellblock.Unsupported, match="on a server"):
-        session.freeze()
+        session._core.host._connect()._do(session._core.name, {"op": "comm"}, print)
 
 
 def test_a_token_lets_in_and_limits_are_told(flavour, closed_server):

@@ -8,6 +8,7 @@
 mod agents;
 mod auth;
 mod backup;
+mod copies;
 mod demo;
 mod e2b;
 mod error;
@@ -21,6 +22,7 @@ mod quotas;
 mod routes;
 mod server;
 mod sessions;
+mod snapshots;
 mod state;
 mod store;
 mod tls;

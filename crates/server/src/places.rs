@@ -91,7 +91,7 @@ impl AppState {
         let live = self.live().all();
         let mut users: BTreeSet<String> = live.iter().map(|live| live.user.clone()).collect();
         users.extend(self.places().users());
-        users.extend(self.sandboxes().users_with_snapshots());
+        users.extend(self.snapshots().users());
         users
     }
 
@@ -100,7 +100,7 @@ impl AppState {
         let memory: u64 = live.iter().map(|live| live.memory).sum();
         Taken {
             sessions: live.len(),
-            memory: memory + self.sandboxes().snapshot_memory(user),
+            memory: memory + self.snapshots().memory(user),
         }
     }
 }

@@ -126,37 +126,6 @@ impl AppState {
         }
     }
 
-    /// Copies a session. The copy begins where the session stands.
-    pub(crate) async fn fork_session(
-        &self,
-        caller: &Caller,
-        parent: &LiveSession,
-    ) -> Result<Arc<LiveSession>, ApiError> {
-        let place = self.take_place(&caller.user, parent.memory)?;
-        let row = self.session_row(caller, &parent.id).await?;
-        let session = parent.session.fork().await?;
-        let id = random_id("s")?;
-        let row = SessionRow {
-            id: id.clone(),
-            user: caller.id().to_owned(),
-            title: title(Some(&row.title), "Session")?,
-            parent: Some(parent.id.clone()),
-            chat: None,
-            journal: session.journal().map(|journal| journal.id.to_owned()),
-            status: SessionStatus::Open,
-            reason: None,
-            life: 0,
-            memory: row.memory,
-            created_at: now(),
-            used_at: now(),
-        };
-        let live = self.adopt(row, session, parent.last_cell(), place).await?;
-        parent.publish("forked", json!({"fork": id}));
-        self.audit(caller.id(), "session.fork", Some(&parent.id), Some(id))
-            .await;
-        Ok(live)
-    }
-
     /// The row of a session of this caller. Sessions of others do not exist for the caller.
     pub(crate) async fn session_row(
         &self,

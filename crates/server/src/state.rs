@@ -14,6 +14,7 @@ use crate::quotas::{CellRates, Quotas};
 use crate::routes::completions::Remembered;
 use crate::routes::mcp::McpSessions;
 use crate::server::ServerOptions;
+use crate::snapshots::Snapshots;
 use crate::store::{Role, Store, User};
 use cellblock_host::Host;
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ struct Inner {
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
     sandboxes: Sandboxes,
+    snapshots: Snapshots,
     kernels: Kernels,
     places: SessionPlaces,
     local_user: tokio::sync::OnceCell<User>,
@@ -71,6 +73,7 @@ impl AppState {
                 metrics: Metrics::default(),
                 readers: Arc::default(),
                 sandboxes: Sandboxes::default(),
+                snapshots: Snapshots::default(),
                 kernels: Kernels::default(),
                 places: SessionPlaces::default(),
                 local_user: tokio::sync::OnceCell::new(),
@@ -107,6 +110,11 @@ impl AppState {
     /// The sandboxes of programs that speak the E2B API.
     pub(crate) fn sandboxes(&self) -> &Sandboxes {
         &self.inner.sandboxes
+    }
+
+    /// The states of sessions that are kept aside.
+    pub(crate) fn snapshots(&self) -> &Snapshots {
+        &self.inner.snapshots
     }
 
     /// The kernels of programs that speak Jupyter's protocol.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from .approval import Policy
-    from .host import Host
+    from .host import Host, Remote
     from .tools import Tool
 
 MODES = ("never", "effects", "code", "tools", "all")
@@ -26,7 +26,9 @@ MODES = ("never", "effects", "code", "tools", "all")
 class Conversation:
     """An agent on the pipe, by its name: the tools and the approvals that it may ask this process for."""
 
-    def __init__(self, host: Host, tools: dict[str, Tool[..., Any]], approve: Policy | str, key_variable: str | None) -> None:
+    def __init__(
+        self, host: Host | Remote, tools: dict[str, Tool[..., Any]], approve: Policy | str, key_variable: str | None
+    ) -> None:
         self.core = Core(host, tools, policy_of(approve), None, None)
         self._host = host
         self._key_variable = key_variable

@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ._connection import Line, Receive, encode_line
+from ._remote_agents import OPERATIONS as _AGENT_OPERATIONS
+from ._remote_agents import RemoteAgents
 from ._workers import workers
 from .errors import CellblockError, Ended, Refused, Unsupported
 
@@ -42,6 +44,7 @@ class RemoteConnection:
         self._ids: dict[str, str] = {}
         self._waiting: dict[int, Receive] = {}
         self._watches: dict[str, HTTPResponse] = {}
+        self._agents = RemoteAgents(self)
         self._end: str | None = None
         self._process = os.getpid()
 
@@ -94,7 +97,7 @@ class RemoteConnection:
         """Closes the sessions that are still open."""
         if self._end is None:
             self._end = "the connection to the server was closed"
-            for name in list(self._ids):
+            for name in [*self._agents.names(), *self._ids]:
                 try:
                     self._do(name, {"op": "close"}, _nowhere)
                 except (OSError, HTTPException, CellblockError):
@@ -123,10 +126,17 @@ class RemoteConnection:
         """Does a request. Returns the answer, or `None` when `receive` was given everything."""
         given = {key: value for key, value in fields.items() if key not in ("op", "session")}
         operation = fields["op"]
+        if operation in _AGENT_OPERATIONS or self._agents.has(name):
+            return self._agents.do(name, operation, given, receive)
         if operation == "open":
             opened = self._json("POST", "/v1/sessions", given)
+            # A session that begins with a snapshot is another one than the session that asks for it.
+            if "from" in given:
+                name = self.new_session_name()
             self._ids[name] = opened["id"]
             return {"session": name}
+        if operation == "discard":
+            return self._json("DELETE", f"/v1/snapshots/{quote(given['snapshot'], safe='')}")
         if operation == "close":
             session = self._ids.pop(name, None)
             return {} if session is None else self._json("DELETE", f"/v1/sessions/{session}")
@@ -227,6 +237,14 @@ class RemoteConnection:
 
     def _json(self, method: str, path: str, body: Any = None) -> Any:
         return json.loads(self._bytes(method, path, body))
+
+    def _stream(self, path: str) -> Iterator[Line]:
+        """The events of a stream, until it ends or the iterator is dropped."""
+        connection, response = self._ask("GET", path, None, {"Accept": "text/event-stream"}, _SILENCE_SECONDS)
+        try:
+            yield from _events(response)
+        finally:
+            connection.close()
 
     def _bytes(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> bytes:
         connection, response = self._ask(method, path, body, headers or {}, _ANSWER_SECONDS)
@@ -329,7 +347,7 @@ _SIMPLE = frozenset(("undo", "reset", "seed", "tools", "interrupt", "input", "to
 # Operations that the server does as the pipe does.
 _PIPED = frozenset(
     "stat list_dir make_dir move remove read write events complete inspect_at is_complete procs proc_input proc_close".split()  # noqa: SIM905
-    + "proc_signal proc_resize pause resume".split()  # noqa: SIM905
+    + "proc_signal proc_resize pause resume freeze".split()  # noqa: SIM905
 )
 # Those that go on after their answer, and their last events.
 _STREAMS = {"spawn": "proc_end", "proc_attach": "proc_end", "watch": "fs_end"}

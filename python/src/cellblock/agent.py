@@ -132,12 +132,7 @@ class _AgentBase:
         record: str | os.PathLike[str] | None = None,
         host: Host | Remote | None = None,
     ) -> None:
-        if isinstance(host, Remote):
-            raise Unsupported(
-                "agents run on this machine; those of a server are asked over its own API (docs/server.md, `cellblock serve`)",
-                "unsupported",
-            )
-        self._host = host if isinstance(host, Host) else Host()
+        self._host = Host() if host is None else host
         self._tools = tools_from(tools)
         self._approve: Any = approve
         rules = network_from(network) if network is not None else None
@@ -167,6 +162,8 @@ class _AgentBase:
                 raise Refused(f"limits: {name} cannot be set for an agent; it has {', '.join(_LIMIT_OPTIONS)}", "invalid")
             given[_LIMIT_OPTIONS[name]] = value
         self._options = {name: value for name, value in given.items() if value is not None}
+        if isinstance(host, Remote):
+            _check_remote(self._options)
 
     def _conversation(self, run: _Run) -> Conversation:
         return Conversation(self._host, {**self._tools, **run.tools}, self._approve, self._options.get("key_variable"))
@@ -180,6 +177,18 @@ class _AgentBase:
         if keep:
             fields["keep"] = True
         return fields
+
+
+def _check_remote(options: Mapping[str, Any]) -> None:
+    from ._remote_agents import OPTIONS
+
+    others = sorted(options.keys() - OPTIONS)
+    if others:
+        raise Unsupported(
+            f"{', '.join(others)}: an agent of a server takes model, verify, tools and a function for approve; "
+            "the operator of the server decides about the rest",
+            "unsupported",
+        )
 
 
 class Agent(_AgentBase):

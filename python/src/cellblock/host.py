@@ -114,8 +114,11 @@ class Remote:
     """Sessions of a server, `cellblock serve`, on this or another machine: `Session(host=Remote(url, token))`.
 
     `token` is an API token of the server (`cb_…`). Cells, tools, variables, undo, forks, files, watches, processes, events and
-    questions are the same as on this machine. A limit of the user that is reached raises `Refused`. What the server does not
-    offer raises `Unsupported`: snapshots (`freeze`) and agents.
+    questions are the same as on this machine, and so are snapshots, which live as long as the server runs. A limit of the user
+    that is reached raises `Refused`. What the server does not offer raises `Unsupported`.
+
+    `Agent(host=Remote(url, token))` asks the agent of the server: with one of its models, within its limits. Tools, templates and
+    approvals are answered by this process. What was asked stays in the server's list of chats.
     """
 
     __slots__ = ("_connection", "_token", "url")
@@ -136,6 +139,10 @@ class Remote:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _connect_for_agent(self, _: str | None) -> Connection:
+        """Models and keys are those of the server."""
+        return self._connect()
 
     def _connect(self) -> Connection:
         from ._remote import RemoteConnection

@@ -29,11 +29,11 @@ _ANSWER = "_cellblock_answer"
 _FINAL_ANSWER_CODE = f"""\
 class {_FINAL}(BaseException):
     pass
-def final_answer(answer):
+def final_answer(*args, **kwargs):
     "Provides a final answer to the given problem."
     global {_ANSWER}
-    {_ANSWER} = answer
-    raise {_FINAL}(repr(answer))
+    {_ANSWER} = (args, kwargs)
+    raise {_FINAL}(repr((list(map(repr, args)), {{name: repr(value) for name, value in kwargs.items()}})))
 """
 _TYPES = {
     "string": "string",
@@ -77,22 +77,22 @@ class CellblockExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
         self.state["_print_outputs"] = result.stdout
         error = result.error
         if error is not None and error.type == _FINAL and self._final_answer is not None:
-            answer = self._final_answer(self._read(error.value, _ANSWER))
-            return CodeOutput(output=answer, logs=result.stdout, is_final_answer=True)
+            args, kwargs = self._final_arguments(error.value)
+            return CodeOutput(output=self._final_answer(*args, **kwargs), logs=result.stdout, is_final_answer=True)
         if not result.ok:
             raise InterpreterError(result.failure_text())
         return CodeOutput(output=_value(result), logs=result.stdout, is_final_answer=False)
 
-    def _read(self, text: str, name: str) -> Any:
-        """The value whose `repr` this is; one that is too long for it is read from its variable."""
+    def _final_arguments(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """What `final_answer` was called with. The text has the `repr` of each argument; if it is cut, the variable is read."""
         try:
-            return read_repr(text)
-        except WrongValue:
-            pass
-        try:
-            return self.session[name] if _is_cut(text) else text
+            if _is_cut(text):
+                args, kwargs = self.session[_ANSWER]
+                return list(args), dict(kwargs)
+            texts, named = read_repr(text)
         except (WrongValue, KeyError):
-            return text
+            return [text], {}
+        return [_plain(one) for one in texts], {name: _plain(one) for name, one in named.items()}
 
     def cleanup(self) -> None:
         """Closes the session, if the executor opened it."""
@@ -109,6 +109,14 @@ def _tool(name: str, given: Any) -> Tool[..., Any]:
         properties[field] = {"description": str(described.get("description", "")), **({} if is_open else {"type": kind})}
     required = [field for field, described in inputs.items() if not described.get("nullable")]
     return Tool.with_parameters(given, name, str(getattr(given, "description", "")), properties, required)
+
+
+def _plain(text: str) -> Any:
+    """The value whose `repr` this is; the text itself for an object of a class that only the session knows."""
+    try:
+        return read_repr(text)
+    except WrongValue:
+        return text
 
 
 def _is_cut(text: str) -> bool:

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 FRAMEWORKS = {
     "test_smolagents.py": "smolagents",
+    "test_smolagents_suite.py": "smolagents",
     "test_inspect.py": "inspect_ai",
     "test_langchain.py": "deepagents",
     "test_pydantic_ai.py": "pydantic_ai",

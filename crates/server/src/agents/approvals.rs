@@ -1,12 +1,12 @@
 //! Calls that wait for the decision of a person who looks at a page.
 
-use super::live_run::LiveRun;
+use super::live_run::CurrentRun;
 use crate::auth::random_id;
 use crate::error::ApiError;
 use cellblock_tools::{ApprovalRequest, Approver, Decision, DecisionFuture};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// The calls of a run that wait for a decision.
@@ -49,13 +49,12 @@ impl Approvals {
 #[derive(Default)]
 pub(super) struct PageApprover {
     /// A conversation has one approver for all of its runs.
-    pub(super) current: Arc<Mutex<Option<Arc<LiveRun>>>>,
+    pub(super) current: CurrentRun,
 }
 
 impl Approver for PageApprover {
     fn ask(&self, request: ApprovalRequest) -> DecisionFuture {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = current.clone();
+        let run = self.current.get();
         Box::pin(async move {
             let Some(run) = run else {
                 return Decision::Reject(Some("no run is going on".to_owned()));

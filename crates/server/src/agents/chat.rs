@@ -2,7 +2,7 @@
 
 use super::AgentSetup;
 use super::approvals::PageApprover;
-use super::live_run::LiveRun;
+use super::live_run::CurrentRun;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::live::LiveSession;
@@ -29,8 +29,8 @@ pub(crate) struct LiveChat {
     /// One question at a time.
     pub(crate) conversation: tokio::sync::Mutex<Option<Conversation>>,
     session: Arc<Mutex<Option<Arc<LiveSession>>>>,
-    /// The run that answers a question now. Approval is asked for by its events.
-    pub(super) current: Arc<Mutex<Option<Arc<LiveRun>>>>,
+    /// The run that answers a question now. Approval and tools are asked for by its events.
+    pub(super) current: CurrentRun,
 }
 
 impl LiveChat {

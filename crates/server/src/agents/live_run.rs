@@ -1,6 +1,7 @@
 //! Runs in the memory of the server: those that go on, and the last ones that ended.
 
 use super::approvals::Approvals;
+use super::client_tools::ToolCalls;
 use crate::live::EventRing;
 use cellblock_agent::CancellationToken;
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +19,7 @@ pub(crate) struct LiveRun {
     pub(crate) ring: Arc<EventRing>,
     pub(crate) cancel: CancellationToken,
     pub(crate) approvals: Arc<Approvals>,
+    pub(crate) calls: ToolCalls,
     is_over: watch::Sender<bool>,
 }
 
@@ -29,6 +31,7 @@ impl LiveRun {
             ring: Arc::new(ring),
             cancel: CancellationToken::new(),
             approvals: Arc::default(),
+            calls: ToolCalls::default(),
             is_over: watch::Sender::new(false),
         }
     }
@@ -47,6 +50,24 @@ impl LiveRun {
     pub(crate) fn end(&self) {
         self.ring.close();
         self.is_over.send_replace(true);
+    }
+}
+
+/// The run of a chat that answers a question now, if one does. A handle: clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CurrentRun(Arc<Mutex<Option<Arc<LiveRun>>>>);
+
+impl CurrentRun {
+    pub(super) fn get(&self) -> Option<Arc<LiveRun>> {
+        self.lock().clone()
+    }
+
+    pub(super) fn set(&self, run: Option<Arc<LiveRun>>) {
+        *self.lock() = run;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<LiveRun>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod chat;
+mod client_tools;
 mod events;
 mod export;
 mod live_run;
@@ -12,4 +13,4 @@ pub(crate) use chat::Chats;
 pub(crate) use export::{ExportKind, export};
 pub(crate) use live_run::{LiveRun, LiveRuns};
 pub use setup::AgentSetup;
-pub(crate) use start::Question;
+pub(crate) use start::{Question, QuestionTask};

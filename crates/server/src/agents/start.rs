@@ -2,6 +2,7 @@
 
 use super::approvals::PageApprover;
 use super::chat::{LiveChat, converse};
+use super::client_tools::ClientTool;
 use super::events::Forwarder;
 use super::live_run::LiveRun;
 use crate::auth::{Caller, random_id};
@@ -10,22 +11,45 @@ use crate::live::{EventRing, Subject};
 use crate::state::AppState;
 use crate::store::{ChatRow, RunRow, UsageRow, now};
 use cellblock_agent::{
-    Agent, AgentError, Outcome, RunEnd, RunStart, RunStatus, RunStore, RunWriter, UnfinishedRun,
-    Verify,
+    Agent, AgentError, Outcome, RunEnd, RunStart, RunStatus, RunStore, RunWriter, Template,
+    TemplateRun, UnfinishedRun, Verify,
 };
+use cellblock_protocol::ToolSpec;
 use cellblock_tools::{Approval, Approver};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest question.
 pub(crate) const MAX_QUESTION_BYTES: usize = 1 << 20;
 
-/// A question of a user.
-#[derive(Debug)]
+/// A question of a user, and what belongs to it.
+#[derive(Debug, Default)]
 pub(crate) struct Question {
-    pub(crate) text: String,
+    pub(crate) task: QuestionTask,
     pub(crate) verify: Verify,
+    /// The JSON schema of the answer.
+    pub(crate) schema: Option<Value>,
+    /// Variables that the code sees.
+    pub(crate) seed: Map<String, Value>,
+    /// Tools that the program answers which asks.
+    pub(crate) tools: Vec<ToolSpec>,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) enum QuestionTask {
+    Text(String),
+    Template {
+        template: Box<Template>,
+        arguments: Map<String, Value>,
+    },
+}
+
+impl Default for QuestionTask {
+    fn default() -> QuestionTask {
+        QuestionTask::Text(String::new())
+    }
 }
 
 /// A run that starts or goes on.
@@ -53,7 +77,13 @@ impl AppState {
         chat_row: ChatRow,
         question: Question,
     ) -> Result<Arc<LiveRun>, ApiError> {
-        if question.text.trim().is_empty() || question.text.len() > MAX_QUESTION_BYTES {
+        let chat = self.live_chat(&chat_row);
+        let seed = question.seed.clone();
+        let TemplateRun {
+            agent,
+            question: text,
+        } = self.agent_for(caller, &chat_row, &chat, question)?;
+        if text.trim().is_empty() || text.len() > MAX_QUESTION_BYTES {
             return Err(ApiError::invalid(format!(
                 "text: a question of at most {MAX_QUESTION_BYTES} bytes"
             )));
@@ -61,9 +91,10 @@ impl AppState {
         let used = self.store().usage_today(caller.id()).await?;
         let running = self.runs().running_of(caller.id());
         self.quotas_of(&caller.user).check_run(&used, running)?;
+        self.seed_chat(caller, &chat_row, seed).await?;
         let id = random_id("r")?;
         let start = RunStart {
-            question: question.text.clone(),
+            question: text.clone(),
             model: chat_row.model.clone(),
             options: json!({"server": {"chat": chat_row.id, "user": caller.id()}}),
         };
@@ -77,7 +108,7 @@ impl AppState {
             chat: Some(chat_row.id.clone()),
             session: chat_row.session.clone(),
             record: Some(writer.id()),
-            question: question.text,
+            question: text,
             model: chat_row.model.clone(),
             status: "running".to_owned(),
             answer: None,
@@ -87,8 +118,7 @@ impl AppState {
         self.store().put_run(&row).await?;
         self.metrics().runs.fetch_add(1, Ordering::Relaxed);
         self.audit(caller.id(), "run.ask", Some(&id), None).await;
-        self.start(caller, chat_row, row, writer, question.verify, None)
-            .await
+        self.start(caller, chat_row, row, writer, agent, None)
     }
 
     /// Goes on with a run that was cut off when the server ended.
@@ -112,44 +142,87 @@ impl AppState {
         self.store().put_run(&row).await?;
         self.audit(caller.id(), "run.resume", Some(&row.id), None)
             .await;
+        // The tools of the program that asked are gone with the connection.
+        let chat = self.live_chat(&chat_row);
+        let agent = self.agent_for(caller, &chat_row, &chat, Question::default())?;
         self.start(
             caller,
             chat_row,
             row,
             resumed.writer,
-            Verify::Off,
+            agent.agent,
             unfinished,
         )
-        .await
     }
 
-    async fn start(
+    /// Variables of a question for a chat whose session is open already. A session that is opened later begins with them.
+    async fn seed_chat(
+        &self,
+        caller: &Caller,
+        chat_row: &ChatRow,
+        seed: Map<String, Value>,
+    ) -> Result<(), ApiError> {
+        let known = self.live_chat(chat_row).session().is_some() || chat_row.session.is_some();
+        if seed.is_empty() || !known {
+            return Ok(());
+        }
+        let live = self
+            .chat_session(caller, chat_row, Default::default())
+            .await?;
+        live.session.seed(seed.into_iter().collect()).await?;
+        Ok(())
+    }
+
+    /// The agent that answers a question in the session of its chat, and the text of the question.
+    fn agent_for(
+        &self,
+        caller: &Caller,
+        chat_row: &ChatRow,
+        chat: &LiveChat,
+        question: Question,
+    ) -> Result<TemplateRun, ApiError> {
+        let setup = self.agent_setup()?;
+        let approver: Arc<dyn Approver> = Arc::new(PageApprover {
+            current: chat.current.clone(),
+        });
+        let tools = question.tools.into_iter();
+        let mut builder = setup
+            .agent()
+            .shared_model(setup.find(Some(&chat_row.model))?)
+            .executor(self.chat_executor(caller, chat_row))
+            .approval(Approval::new(setup.policy.clone(), Some(approver)))
+            .tools(tools.map(|spec| ClientTool::shared(spec, &chat.current)))
+            .verify(question.verify);
+        for (name, value) in question.seed {
+            builder = builder.variable(name, value);
+        }
+        if let Some(schema) = question.schema {
+            builder = builder.answer_schema(schema);
+        }
+        let unfit = |error: AgentError| ApiError::invalid(error.to_string());
+        let agent = builder.build().map_err(unfit)?;
+        match question.task {
+            QuestionTask::Text(question) => Ok(TemplateRun { agent, question }),
+            QuestionTask::Template {
+                template,
+                arguments,
+            } => agent.prepare_template(&template, arguments).map_err(unfit),
+        }
+    }
+
+    fn start(
         &self,
         caller: &Caller,
         chat_row: ChatRow,
         row: RunRow,
         writer: RunWriter,
-        verify: Verify,
+        agent: Agent,
         unfinished: Option<UnfinishedRun>,
     ) -> Result<Arc<LiveRun>, ApiError> {
-        let setup = self.agent_setup()?;
         let ring = EventRing::new(Subject::Run(row.id.clone()), 0);
         let run = Arc::new(LiveRun::new(row.id.clone(), caller.id().to_owned(), ring));
         let chat = self.live_chat(&chat_row);
         let record = Arc::new(Mutex::new(Some(writer)));
-        let executor = self.chat_executor(caller, &chat_row);
-        let approver = PageApprover {
-            current: Arc::clone(&chat.current),
-        };
-        let approver: Arc<dyn Approver> = Arc::new(approver);
-        let built = setup
-            .agent()
-            .shared_model(setup.find(Some(&chat_row.model))?)
-            .executor(executor)
-            .approval(Approval::new(setup.policy.clone(), Some(approver)))
-            .verify(verify)
-            .build();
-        let agent = built.map_err(|error| ApiError::internal(error.to_string()))?;
         self.runs().insert(&run);
         let task = Task {
             state: self.clone(),
@@ -171,19 +244,10 @@ impl Task {
         // One question of a chat at a time; the others wait here.
         let chat = Arc::clone(&self.chat);
         let mut slot = chat.conversation.lock().await;
-        self.set_current(Some(Arc::clone(&self.run)));
+        chat.current.set(Some(Arc::clone(&self.run)));
         let outcome = self.answer(&mut slot).await;
-        self.set_current(None);
+        chat.current.set(None);
         self.finish(outcome).await;
-    }
-
-    fn set_current(&self, run: Option<Arc<LiveRun>>) {
-        let mut current = self
-            .chat
-            .current
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *current = run;
     }
 
     async fn answer(

@@ -6,14 +6,14 @@
 mod model;
 mod script;
 
-use crate::agents::{AgentSetup, Question};
+use crate::agents::{AgentSetup, Question, QuestionTask};
 use crate::auth::{Caller, Secret, random_id};
 use crate::error::{ApiError, ServerError};
 use crate::routes::new_chat;
 use crate::server::Server;
 use crate::state::AppState;
 use crate::store::{ChatRow, Role, User};
-use cellblock_agent::{Agent, Format, Prompt, Verify};
+use cellblock_agent::{Agent, Format, Prompt};
 use cellblock_tools::{Context, Effects, Tool, ToolError};
 use model::RecordedModel;
 use schemars::JsonSchema;
@@ -126,8 +126,8 @@ async fn ask(
     let row = state.store().chat(caller.id(), chat).await?;
     let row = row.ok_or_else(|| ApiError::not_found("chat"))?;
     let question = Question {
-        text: Script::parse(script).question.to_owned(),
-        verify: Verify::Off,
+        task: QuestionTask::Text(Script::parse(script).question.to_owned()),
+        ..Question::default()
     };
     state.ask(caller, row, question).await
 }

@@ -7,6 +7,7 @@ use super::create::sandbox_limits;
 use super::error::E2bError;
 use super::sandbox::{Sandbox, lock};
 use crate::auth::random_id;
+use crate::copies::SessionCopy;
 use crate::live::LiveSession;
 use crate::state::AppState;
 use axum::http::StatusCode;
@@ -232,9 +233,9 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
         .open(options)
         .await
         .map_err(crate::error::ApiError::from)?;
-    state
-        .adopt_copy(&sandbox.caller, session, memory, 0, place)
-        .await
+    let copy = SessionCopy::of_sandbox(memory, 0);
+    let adopted = state.adopt_copy(&sandbox.caller, session, copy, place);
+    Ok(adopted.await?)
 }
 
 /// The place of a session's workspace, for another session on the same files.

@@ -5,17 +5,18 @@ use super::error::E2bError;
 use super::network_hint::NetworkHint;
 use super::paths::HOME;
 use super::sandbox::{
-    AtEnd, FileMetadata, Internet, KeptSnapshot, Life, Resume, RunState, Sandbox, Settings, lock,
+    AtEnd, FileMetadata, Internet, Life, Resume, RunState, Sandbox, Settings, lock,
 };
 use super::time::rfc3339;
 use crate::auth::{Caller, Secret, random_id};
+use crate::copies::SessionCopy;
 use crate::live::LiveSession;
 use crate::sessions::NewSession;
+use crate::snapshots::KeptSnapshot;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cellblock_host::Session;
 use cellblock_protocol::{HostPattern, Limits, NetworkRule, SessionOptions, Shell};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -253,7 +254,7 @@ impl AppState {
         }
         let mut settings = request.settings()?;
         let life = checked_life(request.timeout)?;
-        if let Some(snapshot) = self.sandboxes().snapshot(caller.id(), &settings.template) {
+        if let Some(snapshot) = self.sandbox_snapshot(caller, &settings.template) {
             return self.open_snapshot(caller, &snapshot, settings, life).await;
         }
         settings.env = self.environment_of_template(&settings.template)?;
@@ -324,18 +325,20 @@ impl AppState {
     ) -> Result<Arc<Sandbox>, E2bError> {
         let place = self.take_place(&caller.user, snapshot.memory)?;
         let session = snapshot.state.open().await?;
-        let live = self
-            .adopt_copy(caller, session, snapshot.memory, snapshot.last_cell, place)
-            .await?;
-        let mut variables = snapshot.settings.variables.clone();
-        variables.extend(settings.variables);
+        let copy = SessionCopy::of_sandbox(snapshot.memory, snapshot.last_cell);
+        let live = self.adopt_copy(caller, session, copy, place).await?;
+        let (mut variables, mut env, mut file_metadata) = Default::default();
+        if let Some(kept) = snapshot.sandbox.clone() {
+            (variables, env) = (kept.settings.variables, kept.settings.env);
+            file_metadata = kept.file_metadata;
+        }
+        BTreeMap::extend(&mut variables, settings.variables);
         let settings = Settings {
             variables,
             template: snapshot.id.clone(),
-            env: snapshot.settings.env.clone(),
+            env,
             ..settings
         };
-        let file_metadata = snapshot.file_metadata.clone();
         self.add_sandbox(
             caller,
             live,
@@ -345,33 +348,6 @@ impl AppState {
                 file_metadata,
             },
         )
-    }
-
-    /// Keeps a session that was forked as one of the caller's.
-    pub(super) async fn adopt_copy(
-        &self,
-        caller: &Caller,
-        session: Session,
-        memory: u64,
-        last_cell: u64,
-        place: crate::places::Place,
-    ) -> Result<Arc<LiveSession>, E2bError> {
-        use crate::store::{SessionRow, SessionStatus, now};
-        let row = SessionRow {
-            id: random_id("s")?,
-            user: caller.id().to_owned(),
-            title: "E2B sandbox (copy)".to_owned(),
-            parent: None,
-            chat: None,
-            journal: session.journal().map(|journal| journal.id.to_owned()),
-            status: SessionStatus::Open,
-            reason: None,
-            life: 0,
-            memory: i64::try_from(memory).unwrap_or(i64::MAX),
-            created_at: now(),
-            used_at: now(),
-        };
-        Ok(self.adopt(row, session, last_cell, place).await?)
     }
 
     /// Gives a session the properties of a sandbox, and starts the clock of its life.

@@ -39,7 +39,7 @@ use axum::response::Response;
 use lookup::{SandboxService, wanted_service};
 use tower::ServiceExt as _;
 
-pub(crate) use sandbox::Sandboxes;
+pub(crate) use sandbox::{SandboxState, Sandboxes};
 
 /// The version of envd that is told to clients: it decides which features an SDK uses.
 const ENVD_VERSION: &str = "0.6.7";

@@ -6,7 +6,6 @@ use super::uploads::Uploads;
 use super::watch::DirectoryWatcher;
 use crate::auth::Caller;
 use crate::live::LiveSession;
-use cellblock_session::Snapshot;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,11 +15,10 @@ use tokio_util::sync::CancellationToken;
 /// The most files of one sandbox that have metadata.
 pub(super) const MAX_FILES_WITH_METADATA: usize = 10_000;
 
-/// All sandboxes and snapshots of the server.
+/// All sandboxes of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     running: Mutex<HashMap<String, Arc<Sandbox>>>,
-    snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
     pub(super) uploads: Arc<Uploads>,
 }
 
@@ -111,18 +109,11 @@ impl RunState {
     }
 }
 
-/// A state of a sandbox that new ones can begin with.
-#[derive(Debug)]
-pub(super) struct KeptSnapshot {
-    pub(super) id: String,
-    pub(super) user: String,
-    pub(super) sandbox: String,
-    pub(super) name: Option<String>,
+/// What a snapshot of a sandbox keeps beside the state of its session.
+#[derive(Clone, Debug)]
+pub(crate) struct SandboxState {
     pub(super) settings: Settings,
     pub(super) file_metadata: FileMetadata,
-    pub(super) memory: u64,
-    pub(super) last_cell: u64,
-    pub(super) state: Snapshot,
 }
 
 impl Sandbox {
@@ -172,50 +163,6 @@ impl Sandboxes {
         let mut running = lock(&self.running);
         running.retain(|_, sandbox| sandbox.live.session.end().is_none());
         running.values().cloned().collect()
-    }
-
-    pub(super) fn add_snapshot(&self, snapshot: Arc<KeptSnapshot>) {
-        lock(&self.snapshots).insert(snapshot.id.clone(), snapshot);
-    }
-
-    /// The snapshots of a user, the newest last.
-    pub(super) fn snapshots_of(&self, user: &str) -> Vec<Arc<KeptSnapshot>> {
-        let mut found: Vec<_> = lock(&self.snapshots)
-            .values()
-            .filter(|snapshot| snapshot.user == user)
-            .cloned()
-            .collect();
-        found.sort_by(|one, other| one.id.cmp(&other.id));
-        found
-    }
-
-    /// The memory that the snapshots of a user may take.
-    pub(crate) fn snapshot_memory(&self, user: &str) -> u64 {
-        let snapshots = lock(&self.snapshots);
-        let own = snapshots.values().filter(|snapshot| snapshot.user == user);
-        own.map(|snapshot| snapshot.memory).sum()
-    }
-
-    /// The users who have snapshots.
-    pub(crate) fn users_with_snapshots(&self) -> Vec<String> {
-        let snapshots = lock(&self.snapshots);
-        snapshots
-            .values()
-            .map(|snapshot| snapshot.user.clone())
-            .collect()
-    }
-
-    /// A snapshot of this user by its id or its name, with or without a tag behind a colon.
-    pub(super) fn snapshot(&self, user: &str, wanted: &str) -> Option<Arc<KeptSnapshot>> {
-        let bare = wanted.split(':').next().unwrap_or(wanted);
-        let is_wanted = |snapshot: &Arc<KeptSnapshot>| {
-            snapshot.id == bare || snapshot.name.as_deref() == Some(bare)
-        };
-        self.snapshots_of(user).into_iter().find(is_wanted)
-    }
-
-    pub(super) fn remove_snapshot(&self, id: &str) -> Option<Arc<KeptSnapshot>> {
-        lock(&self.snapshots).remove(id)
     }
 }
 

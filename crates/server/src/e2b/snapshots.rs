@@ -2,9 +2,11 @@
 
 use super::create::{NewSandbox, checked_life, sandbox_json};
 use super::error::E2bError;
-use super::sandbox::{KeptSnapshot, RunState, Sandbox, lock};
+use super::sandbox::{RunState, Sandbox, SandboxState, lock};
 use crate::auth::{Caller, random_id};
+use crate::copies::SessionCopy;
 use crate::http::Query;
+use crate::snapshots::{KeptSnapshot, MAX_NAME_CHARS};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,10 +17,6 @@ use std::sync::Arc;
 
 /// The most forks of one request.
 const MAX_FORKS: usize = 20;
-/// The most snapshots of one user.
-const MAX_SNAPSHOTS: usize = 32;
-/// The longest name of a snapshot.
-const MAX_NAME_CHARS: usize = 128;
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ForkRequest {
@@ -64,10 +62,8 @@ impl AppState {
         let session = self
             .while_running(sandbox, async |session| session.fork().await)
             .await?;
-        let live = &sandbox.live;
-        let live = self
-            .adopt_copy(caller, session, live.memory, live.last_cell(), place)
-            .await?;
+        let copy = SessionCopy::of_sandbox(sandbox.live.memory, sandbox.live.last_cell());
+        let live = self.adopt_copy(caller, session, copy, place).await?;
         let new = NewSandbox {
             settings: sandbox.settings.clone(),
             life,
@@ -124,30 +120,24 @@ pub(super) async fn create(
             "name: at most {MAX_NAME_CHARS} characters"
         )));
     }
-    if state.sandboxes().snapshots_of(caller.id()).len() >= MAX_SNAPSHOTS {
-        return Err(E2bError::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("{MAX_SNAPSHOTS} snapshots are kept already; delete one first"),
-        ));
-    }
-    let taken = state.taken_by(caller.id()).memory;
-    let quotas = state.quotas_of(&caller.user);
-    quotas.check_session(0, taken, sandbox.live.memory)?;
+    state.check_snapshot(&caller, sandbox.live.memory)?;
     let kept = state
         .while_running(&sandbox, async |session| session.freeze().await)
         .await?;
     let snapshot = Arc::new(KeptSnapshot {
         id: random_id("snap")?,
         user: caller.id().to_owned(),
-        sandbox: sandbox.id.clone(),
+        of: sandbox.id.clone(),
         name: request.name,
-        settings: sandbox.settings.clone(),
-        file_metadata: lock(&sandbox.file_metadata).clone(),
         memory: sandbox.live.memory,
         last_cell: sandbox.live.last_cell(),
         state: kept,
+        sandbox: Some(SandboxState {
+            settings: sandbox.settings.clone(),
+            file_metadata: lock(&sandbox.file_metadata).clone(),
+        }),
     });
-    state.sandboxes().add_snapshot(Arc::clone(&snapshot));
+    state.snapshots().add(Arc::clone(&snapshot));
     Ok((StatusCode::CREATED, Json(snapshot_json(&snapshot))))
 }
 
@@ -179,10 +169,10 @@ pub(super) async fn list(
         .map(|name| name.split(':').next().unwrap_or(name));
     let is_wanted = |snapshot: &&Arc<KeptSnapshot>| {
         let sandbox = query.sandbox.as_deref();
-        sandbox.is_none_or(|id| super::lookup::bare_id(id) == snapshot.sandbox)
+        sandbox.is_none_or(|id| super::lookup::bare_id(id) == snapshot.of)
             && wanted_name.is_none_or(|name| snapshot.name.as_deref() == Some(name))
     };
-    let snapshots = state.sandboxes().snapshots_of(caller.id());
+    let snapshots = state.sandbox_snapshots(&caller);
     Json(
         snapshots
             .iter()
@@ -193,12 +183,22 @@ pub(super) async fn list(
 }
 
 impl AppState {
-    /// Forgets all snapshots of a user, and with them the processes that keep their memory.
-    pub(crate) async fn discard_snapshots_of(&self, user: &str) {
-        for snapshot in self.sandboxes().snapshots_of(user) {
-            self.sandboxes().remove_snapshot(&snapshot.id);
-            snapshot.state.discard().await;
-        }
+    /// The snapshots of sandboxes of this caller.
+    fn sandbox_snapshots(&self, caller: &Caller) -> Vec<Arc<KeptSnapshot>> {
+        let mut own = self.snapshots().of_user(caller.id());
+        own.retain(|snapshot| snapshot.sandbox.is_some());
+        own
+    }
+
+    /// A snapshot of a sandbox by its id or its name, with or without a tag behind a colon.
+    pub(super) fn sandbox_snapshot(
+        &self,
+        caller: &Caller,
+        wanted: &str,
+    ) -> Option<Arc<KeptSnapshot>> {
+        let bare = wanted.split(':').next().unwrap_or(wanted);
+        let mut own = self.sandbox_snapshots(caller).into_iter();
+        own.find(|snapshot| snapshot.id == bare || snapshot.name.as_deref() == Some(bare))
     }
 }
 
@@ -208,9 +208,9 @@ pub(super) async fn remove(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, E2bError> {
-    let found = state.sandboxes().snapshot(caller.id(), &id);
+    let found = state.sandbox_snapshot(&caller, &id);
     let found = found.ok_or_else(|| E2bError::not_found(format!("there is no snapshot `{id}`")))?;
-    state.sandboxes().remove_snapshot(&found.id);
+    state.snapshots().remove(&found.id);
     found.state.discard().await;
     Ok(StatusCode::NO_CONTENT)
 }

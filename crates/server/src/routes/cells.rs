@@ -18,6 +18,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// The longest result of a tool.
+pub(super) const MAX_RESULT_BYTES: usize = 16 << 20;
+
 pub(super) fn routes() -> Vec<Route> {
     let (read, run) = (Access::Needs(Scope::Read), Access::Needs(Scope::Run));
     let post = Method::POST;
@@ -69,7 +72,7 @@ pub(super) fn routes() -> Vec<Route> {
             tool_result,
         )
         .takes_kind(BodyKind::Object("`call`, and `result` or `error`"))
-        .max_body_bytes(16 << 20),
+        .max_body_bytes(MAX_RESULT_BYTES),
         Route::new(
             post,
             "/v1/sessions/{session}/compute",
@@ -181,11 +184,22 @@ async fn input(
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToolResultRequest {
+pub(super) struct ToolResultRequest {
     call: String,
     #[serde(default, deserialize_with = "some")]
     result: Option<Value>,
     error: Option<String>,
+}
+
+impl ToolResultRequest {
+    /// The call, and its result or why there is none.
+    pub(super) fn answer(self) -> Result<(String, Result<Value, String>), ApiError> {
+        match (self.result, self.error) {
+            (Some(result), None) => Ok((self.call, Ok(result))),
+            (None, Some(error)) => Ok((self.call, Err(error))),
+            _ => Err(ApiError::invalid("either `result` or `error`")),
+        }
+    }
 }
 
 /// A field that is there, even if it is null.
@@ -199,13 +213,9 @@ async fn tool_result(
     Path(id): Path<String>,
     JsonBody(request): JsonBody<ToolResultRequest>,
 ) -> Result<Json<Value>, ApiError> {
-    let answer = match (request.result, request.error) {
-        (Some(result), None) => Ok(result),
-        (None, Some(error)) => Err(error),
-        _ => return Err(ApiError::invalid("either `result` or `error`")),
-    };
+    let (call, answer) = request.answer()?;
     let live = state.session(&caller, &id).await?;
-    live.answer(&request.call, AnswerTo::ToolCall(answer))?;
+    live.answer(&call, AnswerTo::ToolCall(answer))?;
     Ok(Json(json!({})))
 }
 

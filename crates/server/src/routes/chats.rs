@@ -2,7 +2,7 @@
 
 use super::Route;
 use super::runs::run_json;
-use crate::agents::{LiveRun, Question};
+use crate::agents::{LiveRun, Question, QuestionTask};
 use crate::auth::{Access, Caller, Scope, random_id};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
@@ -12,10 +12,11 @@ use crate::store::{ChatRow, now};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
-use cellblock_agent::Verify;
+use cellblock_agent::{Template, Verify};
+use cellblock_protocol::ToolSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Questions may have a whole document in them.
@@ -119,12 +120,58 @@ struct ChatChange {
 #[serde(deny_unknown_fields)]
 struct MessageRequest {
     /// The question.
+    #[serde(default)]
     text: String,
+    /// A template instead of a question, as docs/agent.md has them. Only for a run in a chat of its own.
+    template: Option<String>,
+    /// The arguments of the template.
+    #[serde(default)]
+    arguments: Map<String, Value>,
     /// The name of a model; that of the chat unless told.
     model: Option<String>,
     /// Whether the cells of the answer run again in a clean session.
     #[serde(default)]
     verify: bool,
+    /// The JSON schema of the answer.
+    schema: Option<Value>,
+    /// Variables that the code sees, as JSON.
+    #[serde(default)]
+    seed: Map<String, Value>,
+    /// Tools that the caller answers: each has name, description and parameters. Calls come as events `tool_call` of the run, and are
+    /// answered at `tool_result`.
+    #[serde(default)]
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    tools: Vec<ToolSpec>,
+}
+
+impl MessageRequest {
+    fn question(self) -> Result<Question, ApiError> {
+        let task = match self.template {
+            None => QuestionTask::Text(self.text),
+            Some(_) if !self.text.is_empty() => {
+                return Err(ApiError::invalid("either `text` or `template`"));
+            }
+            Some(text) => {
+                let template = Template::from_markdown(&text);
+                let template = template.map_err(|error| ApiError::invalid(error.to_string()))?;
+                QuestionTask::Template {
+                    template: Box::new(template),
+                    arguments: self.arguments,
+                }
+            }
+        };
+        let verify = match self.verify {
+            true => Verify::On,
+            false => Verify::Off,
+        };
+        Ok(Question {
+            task,
+            verify,
+            schema: self.schema,
+            seed: self.seed,
+            tools: self.tools,
+        })
+    }
 }
 
 /// Makes a chat.
@@ -169,7 +216,10 @@ async fn ask_alone(
     caller: Caller,
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let short = short_title(&request.text);
+    let short = match request.template {
+        Some(_) => "Template".to_owned(),
+        None => short_title(&request.text),
+    };
     let row = new_chat(&state, &caller, Some(&short), request.model.as_deref()).await?;
     let run = start(&state, &caller, row, request).await?;
     answer(&state, &caller, &run).await
@@ -182,6 +232,12 @@ async fn ask(
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let row = find(&state, &caller, &id).await?;
+    if request.template.is_some() {
+        return Err(
+            ApiError::invalid("template: a template has a session of its own")
+                .hint("POST /v1/runs"),
+        );
+    }
     let run = start(&state, &caller, row, request).await?;
     answer(&state, &caller, &run).await
 }
@@ -199,15 +255,7 @@ async fn start(
         row.title = short_title(&request.text);
     }
     state.store().update_chat(&row).await?;
-    let verify = match request.verify {
-        true => Verify::On,
-        false => Verify::Off,
-    };
-    let question = Question {
-        text: request.text,
-        verify,
-    };
-    state.ask(caller, row, question).await
+    state.ask(caller, row, request.question()?).await
 }
 
 async fn answer(

@@ -2,7 +2,7 @@
 
 use super::chats::{new_chat, short_title};
 use super::{BodyKind, Route};
-use crate::agents::{LiveRun, Question};
+use crate::agents::{LiveRun, Question, QuestionTask};
 use crate::auth::{Access, Caller, Scope, hash_of};
 use crate::error::ApiError;
 use crate::http::JsonBody;
@@ -14,7 +14,6 @@ use axum::extract::State;
 use axum::http::Method;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use cellblock_agent::Verify;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -159,8 +158,8 @@ async fn complete(
             &caller,
             row,
             Question {
-                text,
-                verify: Verify::Off,
+                task: QuestionTask::Text(text),
+                ..Question::default()
             },
         )
         .await?;

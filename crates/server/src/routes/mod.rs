@@ -19,6 +19,7 @@ mod runs;
 mod service;
 mod sessions;
 mod shares;
+mod snapshots;
 pub(crate) mod sse;
 mod table;
 mod tokens;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Route> {
         accounts::routes(),
         tokens::routes(),
         sessions::routes(),
+        snapshots::routes(),
         cells::routes(),
         questions::routes(),
         files::routes(),

@@ -39,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/sessions/{session}/operations",
             Access::Needs(Scope::Run),
-            "Do an operation of the pipe: files by absolute path, processes, watches, events, questions, pause and resume",
+            "Do an operation of the pipe: files by absolute path, processes, watches, events, questions, pause, resume and freeze",
             operate,
         )
         .takes_kind(BodyKind::Object(
@@ -85,6 +85,9 @@ async fn operate(
             let watch = session.paths().watch(&path, below).await?;
             let answer = json!({"watch": WATCH});
             return Ok(stream(&state, &live, answer, Source::Watch(watch)));
+        }
+        Operation::Freeze { name } => {
+            json!({"snapshot": state.freeze_session(&caller, &live, name).await?})
         }
         // The stream is the watch: it ends with its connection.
         Operation::Unwatch { .. } => json!({}),

@@ -1,7 +1,8 @@
 //! Runs: followed, cancelled, resumed, decided about, verified and exported.
 
-use super::Route;
+use super::cells::{MAX_RESULT_BYTES, ToolResultRequest};
 use super::sse::{self, Wanted};
+use super::{BodyKind, Route};
 use crate::agents::{ExportKind, LiveRun, export};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
@@ -12,7 +13,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use cellblock_agent::StoredRun;
+use cellblock_agent::{RunProgress, StoredRun};
 use cellblock_tools::Decision;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -82,6 +83,15 @@ pub(super) fn routes() -> Vec<Route> {
             decide,
         )
         .takes::<DecisionRequest>(),
+        Route::new(
+            post.clone(),
+            "/v1/runs/{run}/tool_result",
+            run,
+            "Answer a call of a tool that the question brought along",
+            tool_result,
+        )
+        .takes_kind(BodyKind::Object("`call`, and `result` or `error`"))
+        .max_body_bytes(MAX_RESULT_BYTES),
         Route::new(
             post,
             "/v1/runs/{run}/verify",
@@ -163,6 +173,10 @@ async fn record(
 ) -> Result<Json<Value>, ApiError> {
     let row = find(&state, &caller, &id).await?;
     let stored = stored(&state, &row).await?;
+    let outcome = match stored.progress {
+        RunProgress::Ended(end) => end.outcome,
+        RunProgress::Running | RunProgress::CutOff => Value::Null,
+    };
     let events = stored
         .events
         .into_iter()
@@ -170,6 +184,7 @@ async fn record(
     Ok(Json(json!({
         "run": run_json(&state, &row),
         "events": events.collect::<Vec<Value>>(),
+        "outcome": outcome,
         "incomplete": stored.incomplete,
     })))
 }
@@ -262,6 +277,18 @@ async fn decide(
             Some(request.decision),
         )
         .await;
+    Ok(Json(json!({})))
+}
+
+async fn tool_result(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<ToolResultRequest>,
+) -> Result<Json<Value>, ApiError> {
+    find(&state, &caller, &id).await?;
+    let (call, answer) = request.answer()?;
+    live(&state, &caller, &id)?.calls.answer(&call, answer)?;
     Ok(Json(json!({})))
 }
 

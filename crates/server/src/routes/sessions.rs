@@ -30,7 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(post.clone(), "/v1/sessions", run, "Open a session", open)
             .takes_kind(BodyKind::Object(
-                "`title`, and the fields of `open` in docs/protocol.md: limits, imports, seed, setup, env, atomic, …",
+                "`title`, and the fields of `open` in docs/protocol.md: limits, imports, seed, setup, env, atomic, …; or `from`, the name of a snapshot",
             ))
             .max_body_bytes(MAX_OPEN_BYTES)
             .answers(201, "the session"),
@@ -111,13 +111,27 @@ async fn open(
         Some(Value::String(title)) => Some(title),
         Some(_) => return Err(ApiError::invalid("title: a text")),
     };
-    let options = SessionOptions::try_from(body).map_err(cellblock_session::Error::from)?;
-    let new = NewSession {
-        title,
-        options,
-        chat: None,
+    let live = match body.remove("from") {
+        Some(Value::String(snapshot)) if body.is_empty() => {
+            state
+                .open_from_snapshot(&caller, &snapshot, title.as_deref())
+                .await?
+        }
+        Some(_) => {
+            return Err(ApiError::invalid(
+                "from: the name of a snapshot, with no other field but `title`",
+            ));
+        }
+        None => {
+            let options = SessionOptions::try_from(body).map_err(cellblock_session::Error::from)?;
+            let new = NewSession {
+                title,
+                options,
+                chat: None,
+            };
+            state.open_session(&caller, new).await?
+        }
     };
-    let live = state.open_session(&caller, new).await?;
     let row = state.session_row(&caller, &live.id).await?;
     Ok((StatusCode::CREATED, Json(session_json(&row, Some(&live)))))
 }

@@ -265,6 +265,24 @@ impl<'a> Caller<'a> {
         self.send(Method::POST, path, body).await
     }
 
+    /// Reads a stream of events until the first one of this kind.
+    pub async fn first_event(&self, path: &str, kind: &str) -> Value {
+        let request = self.request(Method::GET, path, Body::empty());
+        let response = self.server.router.clone().oneshot(request).await;
+        let mut body = response.expect("an answer").into_body();
+        let mut text = String::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            text.push_str(&String::from_utf8_lossy(frame.data_ref().expect("data")));
+            let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+            let data = whole.lines().filter_map(|line| line.strip_prefix("data: "));
+            let mut events = data.map(|data| serde_json::from_str::<Value>(data).expect("JSON"));
+            if let Some(event) = events.find(|event| event["event"] == kind) {
+                return event;
+            }
+        }
+        panic!("the stream ended without {kind}: {text}")
+    }
+
     /// Opens a session and returns its id.
     pub async fn open(&self) -> String {
         let answer = self.post("/v1/sessions", json!({})).await;

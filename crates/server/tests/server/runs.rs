@@ -379,3 +379,78 @@ async fn a_question_of_ten_megabytes_is_refused_in_words_and_the_server_goes_on(
     let run = run.json()["id"].as_str().expect("an id").to_owned();
     assert_eq!(ended(&admin, &run).await["answer"], "It is 42.");
 }
+
+/// Two of the question's parts: a tool that the caller answers, and variables for the code.
+fn question_with_a_tool() -> Value {
+    json!({
+        "text": "Double n.",
+        "seed": {"n": 21},
+        "schema": {"type": "integer"},
+        "tools": [{
+            "name": "double",
+            "description": "Twice a number.",
+            "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        }],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_answers_the_tools_that_its_question_brought_along() {
+    let setup = scripted(&["```python\nprint(double(n=n))\n```", "42"]);
+    let server = TestServer::with(with(setup)).await;
+    let admin = server.admin().await;
+    let asked = admin.post("/v1/runs", question_with_a_tool()).await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
+    let run = asked.json()["id"].as_str().expect("an id").to_owned();
+    let events = format!("/v1/runs/{run}/events");
+    let call = admin.first_event(&events, "tool_call").await;
+    assert_eq!(
+        (&call["name"], &call["arguments"]),
+        (&json!("double"), &json!({"n": 21}))
+    );
+    let path = format!("/v1/runs/{run}/tool_result");
+    let nothing = json!({"call": "t1", "result": 1});
+    assert_eq!(
+        admin.post(&path, nothing).await.status,
+        StatusCode::NOT_FOUND
+    );
+    let other = server.user(&admin, "bob").await;
+    let answer = json!({"call": call["call"], "result": 42});
+    assert_eq!(
+        other.post(&path, answer.clone()).await.status,
+        StatusCode::NOT_FOUND,
+        "the run is not the other user's"
+    );
+    assert_eq!(admin.post(&path, answer).await.status, StatusCode::OK);
+    let told = ended(&admin, &run).await;
+    assert_eq!(told["status"], "answered", "{told}");
+    let record = admin.get(&format!("/v1/runs/{run}/record")).await.json();
+    assert_eq!(record["outcome"]["answer"], 42);
+    assert_eq!(
+        record["outcome"]["steps"].as_array().map(Vec::len),
+        Some(1),
+        "{}",
+        record["outcome"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_question_may_not_have_is_refused() {
+    let server = TestServer::with(with(scripted(&["42"]))).await;
+    let admin = server.admin().await;
+    for body in [
+        json!({"text": "?", "template": "+++\n+++\nx"}),
+        json!({"text": "?", "schema": {"type": "no such type"}}),
+        json!({"text": "?", "tools": [{"name": "a b", "description": "", "parameters": {}}]}),
+        json!({"text": "?", "tools": [{"name": "execute_python_code", "description": "", "parameters": {"type": "object"}}]}),
+        json!({"template": "no front matter: what is `x`?", "arguments": {"y": 1}}),
+    ] {
+        let answer = admin.post("/v1/runs", body.clone()).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "{body}: {}",
+            answer.text()
+        );
+    }
+}

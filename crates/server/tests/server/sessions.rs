@@ -547,3 +547,54 @@ async fn a_closed_session_is_gone_and_its_journal_stays() {
     let cell = "```python\nprint('hello')\n```\n\n```\nhello\n```\n";
     assert!(markdown.text().ends_with(cell), "{}", markdown.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_begin_with_a_state_that_was_kept_aside() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    admin.run(&session, "x = [1]").await;
+    let operations = format!("/v1/sessions/{session}/operations");
+    let freeze = json!({"op": "freeze", "name": "one"});
+    let kept = admin.post(&operations, freeze.clone()).await;
+    assert_eq!(
+        kept.json(),
+        json!({"answer": {"snapshot": "one"}}),
+        "{}",
+        kept.text()
+    );
+    let again = admin.post(&operations, freeze).await;
+    assert_eq!(
+        (again.status, &again.json()["code"]),
+        (StatusCode::CONFLICT, &json!("exists"))
+    );
+    admin.run(&session, "x.append(2)").await;
+    for wrong in [json!({"from": 1}), json!({"from": "one", "seed": {"y": 1}})] {
+        let answer = admin.post("/v1/sessions", wrong).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    }
+    let opened = admin.post("/v1/sessions", json!({"from": "one"})).await;
+    assert_eq!(opened.status, StatusCode::CREATED, "{}", opened.text());
+    let copy = opened.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(admin.run(&copy, "x").await["value"]["repr"], "[1]");
+    // The session may be gone: its snapshot stays.
+    admin.delete(&format!("/v1/sessions/{session}")).await;
+    let listed = admin.get("/v1/snapshots").await.json();
+    let listed = &listed["snapshots"];
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["session"], &listed[1]),
+        (&json!("one"), &json!(session), &Value::Null)
+    );
+    let other = server.user(&admin, "bob").await;
+    assert_eq!(
+        other.get("/v1/snapshots").await.json(),
+        json!({"snapshots": []})
+    );
+    let theft = other.post("/v1/sessions", json!({"from": "one"})).await;
+    assert_eq!(theft.status, StatusCode::NOT_FOUND);
+    let discarded = admin.delete("/v1/snapshots/one").await;
+    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.text());
+    let gone = admin.post("/v1/sessions", json!({"from": "one"})).await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    assert_eq!(admin.run(&copy, "x").await["value"]["repr"], "[1]");
+}

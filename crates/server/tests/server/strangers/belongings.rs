@@ -65,6 +65,7 @@ pub struct Belongings {
     pub paused: OwnedSandbox,
     pub context: String,
     pub snapshot: String,
+    pub session_snapshot: String,
     pub kernel: String,
 }
 
@@ -111,6 +112,8 @@ impl Belongings {
             .post("/contexts", json!({"language": "bash"}))
             .await;
         let snapshots = format!("/sandboxes/{}/snapshots", sandbox.id);
+        let operations = format!("/v1/sessions/{session}/operations");
+        let frozen = owner.post(&operations, json!({"op": "freeze"})).await;
         Belongings {
             process,
             display,
@@ -121,6 +124,7 @@ impl Belongings {
             shared: text(&share, "path").replace("/shared#", ""),
             context: text(&context.json(), "id"),
             snapshot: text(&made(owner, &snapshots, json!({})).await, "snapshotID"),
+            session_snapshot: text(&frozen.json()["answer"], "snapshot"),
             kernel: text(
                 &made(owner, "/api/kernels", json!({"name": "cellblock"})).await,
                 "id",
@@ -147,6 +151,7 @@ impl Belongings {
             ("token", self.token.clone(), "t1"),
             ("user", self.user.clone(), "u1"),
             ("approval", self.approval.clone(), "a1"),
+            ("snapshot", self.session_snapshot.clone(), "snap1"),
             ("process", self.process.clone(), "p77"),
             ("evaluation", self.evaluation.clone(), "e1"),
             ("name", self.display.clone(), "x"),
