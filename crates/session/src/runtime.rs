@@ -217,10 +217,7 @@ impl RuntimeBuilder {
         claim(&state, &cache)?;
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
-        let cgroups = match rung {
-            Rung::None => None,
-            _ => Cgroups::detect(),
-        };
+        let cgroups = (rung != Rung::None).then(Cgroups::detect).flatten();
         let mut view = View::new(&python.prefixes, &guest, &place)?;
         if cgroups.is_none() {
             view = view.with_zeros_that_cannot_be_mapped();

@@ -6,6 +6,7 @@
 //! very file, never to its name again.
 
 use crate::files::entry::Entry;
+use crate::files::session_view::as_user;
 use crate::files::temporary_file::TemporaryFile;
 use crate::files::walk::LIST;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -218,10 +219,15 @@ impl Confined {
         Ok(symlinkat(target, &parent, name)?)
     }
 
-    /// Makes a named pipe that only its owner may use.
+    /// Makes a named pipe that only its owner may use. It is made as the owner of the directory: one that root makes would have to be given away by
+    /// its name, under which code can have put another by then.
     pub fn make_pipe(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
-        Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?)
+        let make = || Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?);
+        match self.owner_of_new_files()? {
+            Some(owner) if !owner.0.is_root() => as_user(owner, make),
+            _ => make(),
+        }
     }
 
     /// The owner that files which root makes here are given to: that of the directory now, which changes when it is lent to a session.
