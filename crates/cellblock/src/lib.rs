@@ -48,8 +48,8 @@ pub use cellblock_protocol::{
 pub use cellblock_session::{
     Below, Cgroups, CollectedOutput, EventGap, EventReader, Existing, KeptWorkspace,
     KeptWorkspaces, Mechanism, OutputDirectory, PathWatch, Paths, PoolState, Preload, Probe,
-    Process, ProcessEvent, ProcessEvents, Running, Session, Snapshot, UntrustedDirectories,
-    Verdict, WorkspaceRetention,
+    Process, ProcessEvent, ProcessEvents, ReplacedFile, Running, Session, Snapshot,
+    UntrustedDirectories, Verdict, WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

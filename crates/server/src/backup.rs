@@ -4,6 +4,7 @@ use crate::error::ServerError;
 use crate::store::{STORE_FILE, Store};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path};
 
 /// The directories of a data directory that a backup has, beside the store.
@@ -16,20 +17,17 @@ pub fn backup(data: &Path, archive: &Path) -> Result<(), ServerError> {
         let path = path.to_owned();
         move |source| ServerError::Directory { path, source }
     };
-    let copy = tempfile_beside(archive);
+    // In the data directory, which is closed to others: beside the archive they could guess its name.
+    let place = tempfile::tempdir_in(data).map_err(failed(data))?;
+    let copy = place.path().join(STORE_FILE);
     Store::copy_to(data, &copy)?;
-    let written = File::create_new(archive)
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(archive)
         .and_then(|file| write_archive(data, &copy, file))
-        .map_err(failed(archive));
-    let _ = fs::remove_file(&copy);
-    written
-}
-
-/// Where the copy of the store is kept until it is in the archive.
-fn tempfile_beside(archive: &Path) -> std::path::PathBuf {
-    let mut name = archive.as_os_str().to_owned();
-    name.push(".store");
-    name.into()
+        .map_err(failed(archive))
 }
 
 fn write_archive(data: &Path, store: &Path, file: File) -> io::Result<()> {

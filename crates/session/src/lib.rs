@@ -30,7 +30,7 @@ pub use container::image_python::ImagePython;
 pub use error::Error;
 pub use events::{EventGap, EventReader};
 pub use files::kept_workspaces::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention};
-pub use files::untrusted::{OutputDirectory, UntrustedDirectories};
+pub use files::untrusted::{OutputDirectory, ReplacedFile, UntrustedDirectories};
 pub use paths::{Below, Existing, MAX_LISTED, MAX_READ_BYTES, MAX_WATCHES, PathWatch, Paths};
 pub use processes::{CollectedOutput, Process, ProcessEvent, ProcessEvents};
 pub use running::Running;

@@ -217,7 +217,11 @@ impl RuntimeBuilder {
         claim(&state, &cache)?;
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
-        let view = View::new(&python.prefixes, &guest, &place)?;
+        let cgroups = (rung != Rung::None).then(Cgroups::detect).flatten();
+        let mut view = View::new(&python.prefixes, &guest, &place)?;
+        if cgroups.is_none() {
+            view = view.with_zeros_that_cannot_be_mapped();
+        }
         let plan = ZygotePlan {
             python,
             walls,
@@ -240,11 +244,7 @@ impl RuntimeBuilder {
             view,
             place,
             state,
-            cgroups: if rung == Rung::None {
-                None
-            } else {
-                Cgroups::detect()
-            },
+            cgroups,
             watcher: Watcher::new(),
             pool: Pool::new(pool),
             proxies,

@@ -7,11 +7,10 @@ use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use anyhow::Context as _;
-use cellblock::{SessionOptions, Shell, Status, journal::python_literal};
+use cellblock::{ReplacedFile, SessionOptions, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
 use serde_json::Value;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::SignalKind;
@@ -36,6 +35,8 @@ impl NotebookFile<'_> {
         let name = self.path.display();
         let text = fs::read_to_string(self.path)
             .map_err(|error| Usage::plain(format!("{name} cannot be read: {error}")))?;
+        let place = ReplacedFile::find(self.path)
+            .map_err(|error| Usage::plain(format!("{name} cannot be written: {error}")))?;
         let mut notebook =
             Notebook::parse(&text).map_err(|error| Usage::plain(format!("{name}: {error}")))?;
         let seed = std::mem::take(&mut self.options.seed);
@@ -68,22 +69,11 @@ impl NotebookFile<'_> {
             }
         };
         drop(running);
-        write_back(self.path, &notebook.to_text())?;
+        place
+            .replace(notebook.to_text().as_bytes())
+            .with_context(|| format!("writing {name}"))?;
         Ok(tell(&end, console))
     }
-}
-
-/// Replaces the file as a whole: a reader never finds half a notebook.
-fn write_back(path: &Path, text: &str) -> anyhow::Result<()> {
-    let context = || format!("writing {}", path.display());
-    let target = path.canonicalize().with_context(context)?;
-    let directory = target.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    let permissions = fs::metadata(&target).with_context(context)?.permissions();
-    fs::set_permissions(file.path(), permissions).with_context(context)?;
-    file.persist(&target).with_context(context)?;
-    Ok(())
 }
 
 /// Says which cell failed. Returns the exit status.

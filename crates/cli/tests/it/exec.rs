@@ -240,3 +240,29 @@ fn how_cells_run_is_a_choice() {
         "{refused:?}"
     );
 }
+
+/// Code of a notebook can put a link in the place of the notebook, which lies in the workspace. Its outputs are not written through the link.
+#[test]
+fn a_notebook_is_written_back_through_no_link() {
+    let place = Place::new();
+    let (workspace, profile) = (place.path().join("work"), place.path().join("profile"));
+    fs::create_dir(&workspace).unwrap();
+    fs::write(&profile, "precious").unwrap();
+    let code = format!(
+        "import os\nos.unlink('n.ipynb')\nos.symlink({profile:?}, 'n.ipynb')\nprint('seen')"
+    );
+    let notebook = workspace.join("n.ipynb");
+    let text = json!({
+        "cells": [{
+            "cell_type": "code", "id": "a", "metadata": {}, "execution_count": null,
+            "outputs": [], "source": code,
+        }],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+    });
+    fs::write(&notebook, text.to_string()).unwrap();
+    let ended = place.run(["exec", "-w", "work", "work/n.ipynb"]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert_eq!(fs::read_to_string(&profile).unwrap(), "precious");
+    assert!(fs::symlink_metadata(&notebook).unwrap().is_file());
+    assert!(fs::read_to_string(&notebook).unwrap().contains("seen"));
+}

@@ -45,14 +45,23 @@ def in_children(count, work):
     return sum(struct.unpack('q', os.read(r, 8) or bytes(8))[0] for _ in range(count))
 ";
 
-/// Runs an attack on both rungs. It must fail by itself or be ended.
-pub(crate) fn is_bounded(attack: &str) {
-    let limits = Limits {
+fn limits() -> Limits {
+    Limits {
         memory: 128 << 20,
         ..Limits::default()
-    };
+    }
+}
+
+/// Runs an attack on the rung `full`. It must fail by itself or be ended.
+pub(crate) fn is_bounded_behind_all_walls(attack: &str) {
+    is_refused(limits(), &format!("{PRELUDE}{attack}"));
+}
+
+/// Runs an attack on both rungs. It must fail by itself or be ended.
+pub(crate) fn is_bounded(attack: &str) {
+    is_bounded_behind_all_walls(attack);
     let code = format!("{PRELUDE}{attack}");
-    is_refused(limits.clone(), &code);
+    let limits = limits();
     // Without namespaces, less can be told of what is the session's.
     let session = behind(Isolation::on(Rung::Landlock), limits, &Map::new());
     let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));

@@ -1,6 +1,10 @@
 //! Memory of processes that are easily overlooked: where there is no cgroup, init must find each of them in `/proc` and read what it holds.
 
-use super::kernel_memory::is_bounded;
+use super::common::{behind, run, short, wait};
+use super::kernel_memory::{is_bounded, is_bounded_behind_all_walls};
+use cellblock_protocol::Status::Success;
+use cellblock_protocol::{Cell, Isolation, Limits, Rung};
+use serde_json::Map;
 
 /// Each process takes 70 MiB, keeps them for four seconds, and then says that it still lives. What is left of them is counted.
 const COMMON: &str = r"
@@ -97,4 +101,62 @@ while taken < TAKEN and os.waitpid(child, os.WNOHANG) == (0, 0):
 hold(taken if taken >= TAKEN else 0, 0)
 ",
     );
+}
+
+/// An attack that takes areas of shared memory until they are enough, and does something to each after its pages are there.
+fn shared_areas(map: &str, hide: &str) -> String {
+    format!(
+        r"
+PART = 32 << 20
+got = 0
+while got < WANTED:
+    area = {map}
+    if area == ctypes.c_void_p(-1).value:
+        break
+    for page in range(area, area + PART, 4096):
+        ctypes.memset(page, 1, 1)
+    {hide}
+    got += PART
+hold(got)
+"
+    )
+}
+
+/// Pages of shared memory stay when a process unmaps them, or says that it does not need them: then no process shows them.
+#[test]
+fn shared_memory_that_no_process_shows() {
+    const MAP: &str = "libc.mmap(None, PART, 3, 0x21, -1, 0)";
+    for hide in [
+        "libc.madvise(area, PART, 4)",
+        "libc.munmap(area + 4096, PART - 4096)",
+        "libc.munmap(area, PART - 4096)",
+    ] {
+        is_bounded(&shared_areas(MAP, hide));
+    }
+}
+
+/// The same memory, from the device that gives zeros. On the rung `landlock` it is not counted (`docs/limitations-rungs.md`).
+#[test]
+fn shared_memory_of_a_device_that_no_process_shows() {
+    let attack = shared_areas(
+        "libc.mmap(None, PART, 3, 1, os.open('/dev/zero', os.O_RDWR), 0)",
+        "libc.munmap(area + 4096, PART - 4096)",
+    );
+    is_bounded_behind_all_walls(&attack);
+}
+
+/// Shared memory that was given back counts no more, as long as no checkpoint can have it.
+#[test]
+fn shared_memory_that_is_closed_is_had_again() {
+    let limits = Limits {
+        memory: 256 << 20,
+        ..Limits::default()
+    };
+    let code = "import mmap\nfor _ in range(8):\n    with mmap.mmap(-1, 60 << 20) as area:\n        area[0] = 1";
+    for rung in [Rung::Full, Rung::Landlock] {
+        let session = behind(Isolation::on(rung), limits.clone(), &Map::new());
+        let result = run(&session, Cell::new(code));
+        assert_eq!(result.status, Success, "{rung:?}: {}", short(&result));
+        wait(session.close());
+    }
 }

@@ -6,6 +6,7 @@
 //! very file, never to its name again.
 
 use crate::files::entry::Entry;
+use crate::files::session_view::as_user;
 use crate::files::temporary_file::TemporaryFile;
 use crate::files::walk::LIST;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -17,9 +18,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::ffi::{CStr, OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// A directory that is not left.
@@ -217,10 +219,15 @@ impl Confined {
         Ok(symlinkat(target, &parent, name)?)
     }
 
-    /// Makes a named pipe that only its owner may use.
+    /// Makes a named pipe that only its owner may use. It is made as the owner of the directory: one that root makes would have to be given away by
+    /// its name, under which code can have put another by then.
     pub fn make_pipe(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
-        Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?)
+        let make = || Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?);
+        match self.owner_of_new_files()? {
+            Some(owner) if !owner.0.is_root() => as_user(owner, make),
+            _ => make(),
+        }
     }
 
     /// The owner that files which root makes here are given to: that of the directory now, which changes when it is lent to a session.
@@ -276,6 +283,24 @@ impl Confined {
             Err(Errno::INVAL) => Ok(renameat(&from_parent, from_name, &to_parent, to_name)?),
             outcome => Ok(outcome?),
         }
+    }
+
+    /// Puts a new file in the place of what is at the path, as a whole. A link there is replaced, and not followed.
+    pub fn replace(&self, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+        let new_name = unguessable_name();
+        let new = path.with_file_name(&new_name);
+        let mut file = self.create(&new, Links::AreNotFollowed)?;
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        // The permissions first: what is written may be private.
+        let replaced = file
+            .set_permissions(Permissions::from_mode(mode))
+            .and_then(|()| file.write_all(contents))
+            .and_then(|()| Ok(renameat(&parent, &new_name, &parent, name)?));
+        if replaced.is_err() {
+            // It has a name that no other file has.
+            let _ = self.remove(&new);
+        }
+        replaced
     }
 
     /// The directory itself.

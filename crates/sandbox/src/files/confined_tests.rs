@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 

@@ -37,11 +37,19 @@ pub fn in_view_of<T: Send>(
     if !processes.is_there() {
         return Err(io::ErrorKind::NotFound.into());
     }
+    as_user(user, || work(&Confined::of(opened)?))
+}
+
+/// Does something as this user, where the host is root: in a thread of its own.
+pub(super) fn as_user<T: Send>(
+    user: (Uid, Gid),
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     let as_user = move || {
         if geteuid().is_root() {
             become_user(user)?;
         }
-        work(&Confined::of(opened)?)
+        work()
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, as_user)?;

@@ -94,7 +94,7 @@ impl LaunchPlan {
         for entry in view.entries() {
             self.items.extend(match entry {
                 Entry::Show { host, at } => item(Item::Show, host, at)?,
-                Entry::Device(path) => item(Item::Device, path, path)?,
+                Entry::Device { host, at } => item(Item::Device, host, at)?,
                 Entry::Link { target, at } => item(Item::Link, target, at)?,
                 Entry::Directory(at) => item(Item::Directory, Path::new(""), at)?,
                 Entry::File { text, at } => item(Item::File, Path::new(text), at)?,

@@ -89,7 +89,7 @@ const PROTOCOLS: &str =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Show { host: PathBuf, at: PathBuf },
-    Device(PathBuf),
+    Device { host: PathBuf, at: PathBuf },
     Link { target: PathBuf, at: PathBuf },
     Directory(PathBuf),
     File { text: String, at: PathBuf },
@@ -102,6 +102,19 @@ pub struct View {
 }
 
 impl View {
+    /// Shows a device in the place of `/dev/zero` that gives zeros too, but cannot be mapped. Shared memory that is mapped from `/dev/zero` has pages that
+    /// no process shows, and init is not asked about it: for sessions whose memory init counts.
+    pub fn with_zeros_that_cannot_be_mapped(mut self) -> View {
+        for entry in &mut self.entries {
+            if let Entry::Device { host, at } = entry
+                && at == Path::new("/dev/zero")
+            {
+                *host = "/dev/full".into();
+            }
+        }
+        self
+    }
+
     /// A view that holds the system, the directories of a Python, the guest's modules, and a directory for the workspace.
     ///
     /// # Errors
@@ -158,7 +171,10 @@ impl View {
                 .map(PathBuf::from)
                 .into_iter()
                 .filter(|path| path.exists())
-                .map(Entry::Device),
+                .map(|path| Entry::Device {
+                    host: path.clone(),
+                    at: path,
+                }),
         );
         for (target, at) in [
             ("/proc/self/fd", "/dev/fd"),

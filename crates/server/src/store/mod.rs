@@ -23,6 +23,8 @@ pub(crate) use usage::{UsageRow, seconds_left_today};
 
 use lock::StoreLock;
 use rusqlite::{Connection, ErrorCode};
+use std::fs::Permissions;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -149,6 +151,10 @@ impl Store {
     pub(crate) fn open(directory: &Path) -> Result<Store, StoreError> {
         let lock = StoreLock::take(directory)?;
         let path = directory.join(STORE_FILE);
+        make_private(&path).map_err(|source| StoreError::Unusable {
+            path: path.clone(),
+            source,
+        })?;
         let mut connection = connect(&path).map_err(|error| store_error(&path, &error))?;
         migrations::run(&mut connection, &path)?;
         let (work, jobs) = channel::<Work>();
@@ -208,6 +214,13 @@ impl Store {
         self.call(|db| db.query_row("SELECT 1", [], |_| Ok(())))
             .await
     }
+}
+
+/// Makes the file of a store, for its owner alone. SQLite gives the files beside it the same permissions.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.append(true).create(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -3,6 +3,9 @@
 use crate::common::{Caller, TestServer, host};
 use cellblock_server::{Server, ServerOptions, backup, restore};
 use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_of_a_running_server_brings_users_and_sessions_back() {
@@ -54,4 +57,23 @@ fn an_archive_with_anything_else_is_refused() {
     let data = directory.path().join("data");
     assert!(restore(&archive, &data).is_err());
     assert!(!data.join("authorized_keys").exists());
+}
+
+/// The permissions of a file that are not its owner's.
+fn open_to_others(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o077
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_and_its_backup_are_for_their_owner_alone() {
+    let server = TestServer::new().await;
+    let data = server.data.path().join("data");
+    let archive = server.data.path().join("backup.tar");
+    backup(&data, &archive).expect("a backup");
+    let store = ["cellblock.db", "cellblock.db-wal"].map(|name| open_to_others(&data.join(name)));
+    assert_eq!((open_to_others(&archive), store), (0, [0, 0]));
+    // A copy of the store beside the archive would have a name that others can guess.
+    let beside = fs::read_dir(server.data.path()).expect("a directory");
+    let names: Vec<_> = beside.flatten().map(|entry| entry.file_name()).collect();
+    assert!(!names.contains(&"backup.tar.store".into()), "{names:?}");
 }

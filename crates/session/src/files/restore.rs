@@ -359,7 +359,7 @@ impl FileHistory {
                 }
                 let made = find()?;
                 match kind_of(&made) {
-                    Kind::Pipe => made.set_access(*access),
+                    Kind::Pipe => self.workspace.set_own_access(&made, *access),
                     _ => Err(io::ErrorKind::ResourceBusy.into()),
                 }
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -75,4 +75,44 @@ fn a_directory_of_another_user_under_the_name_of_one_that_a_cell_made_is_not_giv
     let failed = scene.history.go_back(1, Changes::default(), &[]);
     assert_eq!(access_of(&secret), (0, 0o700), "{failed:?}");
     assert_eq!(failed.len(), 1, "{failed:?}");
+}
+
+fn make_pipe(scene: &Scene, name: &str, owner: u32) {
+    mkfifoat(CWD, scene.path(name), Mode::from_raw_mode(0o600)).unwrap();
+    chown(scene.path(name), Some(owner), Some(owner)).unwrap();
+}
+
+fn owner_of(scene: &Scene, name: &str) -> u32 {
+    fs::symlink_metadata(scene.path(name)).unwrap().uid()
+}
+
+#[test]
+fn a_pipe_of_another_user_under_the_name_of_one_that_a_cell_made_is_not_given_away() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    make_pipe(&scene, "mine", USER);
+    make_pipe(&scene, "secret", 0);
+    scene.history.note(1, vec!["mine".into()]);
+    scene.history.catch_up();
+    scene.exchange("mine", "secret");
+    scene.history.note(2, vec!["mine".into()]);
+    let failed = scene.history.go_back(1, Changes::default(), &[]);
+    assert_eq!(owner_of(&scene, "mine"), 0, "{failed:?}");
+    assert_eq!(failed.len(), 1, "{failed:?}");
+}
+
+#[test]
+fn a_pipe_that_is_made_again_belongs_to_the_owner_of_the_workspace() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    make_pipe(&scene, "mine", USER);
+    scene.history.note(1, vec!["mine".into()]);
+    scene.history.catch_up();
+    fs::remove_file(scene.path("mine")).unwrap();
+    scene.history.note(2, vec!["mine".into()]);
+    let failed = scene.history.go_back(1, Changes::default(), &[]);
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(owner_of(&scene, "mine"), USER);
 }

@@ -7,6 +7,7 @@
 use cellblock_sandbox::{Confined, Links};
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Directories in which code of sessions can have made names.
@@ -14,6 +15,15 @@ use std::path::{Path, PathBuf};
 pub struct UntrustedDirectories {
     /// Each with its real path.
     directories: Vec<(PathBuf, Confined)>,
+}
+
+/// A file that is replaced after code has run, by a new one under the same name.
+#[derive(Debug)]
+pub struct ReplacedFile {
+    directory: Confined,
+    name: PathBuf,
+    /// Its permissions, without the bits that run a program as its owner.
+    mode: u32,
 }
 
 /// A directory into which files are copied that code made, under names that code chose.
@@ -104,6 +114,28 @@ impl UntrustedDirectories {
     }
 }
 
+impl ReplacedFile {
+    /// Finds a file, before code runs. From then on its directory is this one, whatever becomes of the names on the way to it.
+    pub fn find(path: &Path) -> io::Result<ReplacedFile> {
+        let real = path.canonicalize()?;
+        let missing = || io::Error::from(io::ErrorKind::InvalidInput);
+        let name = real.file_name().ok_or_else(missing)?;
+        let directory = Confined::open_real(real.parent().ok_or_else(missing)?)?;
+        let mode = fs::symlink_metadata(&real)?.permissions().mode() & 0o777;
+        Ok(ReplacedFile {
+            directory,
+            name: name.into(),
+            mode,
+        })
+    }
+
+    /// Puts a new file in its place, as a whole: a reader never finds half of it. What code has put under the name, such as a link, is replaced and
+    /// not followed.
+    pub fn replace(&self, contents: &[u8]) -> io::Result<()> {
+        self.directory.replace(&self.name, contents, self.mode)
+    }
+}
+
 enum PathOrigin<'a> {
     Trusted,
     /// Below this directory, at this path.
@@ -163,6 +195,33 @@ mod tests {
         symlink("workspace", place("alias")).unwrap();
         let untrusted = UntrustedDirectories::new([place("workspace"), place("missing")]);
         (home, untrusted)
+    }
+
+    #[test]
+    fn a_file_is_replaced_where_it_was_found_and_no_link_is_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let place = |name: &str| home.path().join(name);
+        fs::create_dir_all(place("workspace/d")).unwrap();
+        fs::write(place("profile"), "precious").unwrap();
+        fs::write(place("workspace/d/notebook"), "before").unwrap();
+        let mode = fs::Permissions::from_mode(0o640);
+        fs::set_permissions(place("workspace/d/notebook"), mode).unwrap();
+        let found = ReplacedFile::find(&place("workspace/d/notebook")).unwrap();
+
+        fs::remove_file(place("workspace/d/notebook")).unwrap();
+        symlink(place("profile"), place("workspace/d/notebook")).unwrap();
+        fs::rename(place("workspace/d"), place("workspace/moved")).unwrap();
+        symlink(home.path(), place("workspace/d")).unwrap();
+        found.replace(b"after").unwrap();
+
+        let written = place("workspace/moved/notebook");
+        let metadata = fs::symlink_metadata(&written).unwrap();
+        assert!(metadata.is_file());
+        assert_eq!(metadata.permissions().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read(written).unwrap(), b"after");
+        assert_eq!(fs::read(place("profile")).unwrap(), b"precious");
+        assert!(!place("notebook").exists());
+        assert_eq!(fs::read_dir(place("workspace/moved")).unwrap().count(), 1);
     }
 
     #[test]

@@ -5,12 +5,13 @@ use super::{Init, Reason, Session};
 use crate::init::notify::{self, Notification, Protected};
 use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
+use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
 use crate::init::watchdog::{self, Finding, Glance, Watched};
-use crate::sys::{Errno, Pid, monotonic_milliseconds, poll, signals};
+use crate::sys::{Errno, Pid, monotonic_milliseconds, nr, poll, signals};
 use crate::walls::limits;
 use crate::wire::message::from_init;
 
@@ -198,8 +199,55 @@ impl Session {
         notify::respond(self.init.listener, notification.id(), outcome);
     }
 
-    /// A call asks for something that the kernel counts for each user.
+    /// A call maps shared memory without a name.
+    fn answer_about_shared_memory(&mut self, notification: &Notification) {
+        let mut shared = core::mem::take(&mut self.shared_memory);
+        let [_, length, ..] = *notification.arguments();
+        let outcome = if shared.allow(length, self.init.memory, &*self) {
+            Ok(())
+        } else {
+            Err(Errno::NOMEM)
+        };
+        self.shared_memory = shared;
+        notify::respond(self.init.listener, notification.id(), outcome);
+    }
+
+    /// A standby was made of the head. It can have what the head has given up since.
+    pub(super) fn shared_memory_is_copied(&mut self, standby: Pid) {
+        let mut shared = core::mem::take(&mut self.shared_memory);
+        let newest = self.standbys.number_of_newest();
+        shared.is_copied(newest, &*self, |small| {
+            match other_inode(self.init.proc_directory, standby, small) {
+                Ok(other) => other.is_none(),
+                // Without namespaces init may not look into it. There a head that makes one has no other thread, so it has what the head has.
+                Err(_) => self.init.reach == Reach::Descendants,
+            }
+        });
+        self.shared_memory = shared;
+    }
+
+    /// Whether a process has only these areas of shared memory.
+    fn has_no_others(&self, pid: Pid, small: &SmallInodes) -> bool {
+        other_inode(self.init.proc_directory, pid, small) == Ok(None)
+    }
+
+    /// Whether the head is the session's only process beside standbys and forks.
+    fn is_alone(&self, head: Pid) -> bool {
+        let processes = self.init.proc_directory;
+        let mut is_alone = true;
+        each_process(self.init.reach, processes, |pid| {
+            let is_known =
+                pid == head || self.standbys.is_protected(pid) || self.forks.has(processes, pid);
+            is_alone &= is_known;
+        });
+        is_alone
+    }
+
+    /// A call asks for something that the kernel counts for each user, or for memory that it does not show.
     pub(super) fn answer_about_object(&mut self, notification: &Notification) {
+        if notification.number() == nr::MMAP {
+            return self.answer_about_shared_memory(notification);
+        }
         let mut objects = core::mem::take(&mut self.objects);
         let is_allowed = objects.allow(notification.number(), notification.caller(), &*self);
         let outcome = if is_allowed {
@@ -259,5 +307,23 @@ impl Census for Session {
 
     fn may_be_in_call(&self, thread: Pid) -> bool {
         stopped::may_be_in_call(self.init.proc_directory, thread)
+    }
+}
+
+impl Areas for Session {
+    fn of_head(&self) -> SmallInodes {
+        self.init.head.map_or(SmallInodes::default(), |head| {
+            inodes_of(self.init.proc_directory, head)
+        })
+    }
+
+    /// The head is looked at between two looks for other processes: one that it starts meanwhile could have what it gave up.
+    fn are_all_small(&self, small: &SmallInodes, holder: u64) -> bool {
+        self.init.head.is_some_and(|head| {
+            !self.standbys.has_one_up_to(holder)
+                && self.is_alone(head)
+                && self.has_no_others(head, small)
+                && self.is_alone(head)
+        })
     }
 }

@@ -26,6 +26,7 @@ use crate::init::notify::{Listener, Protected};
 use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
 use crate::init::watchdog::Glance;
+use crate::init::watchdog::shared_memory::SharedMemory;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::task_starts::TaskStarts;
 use crate::init::watchdog::user_objects::UserObjects;
@@ -107,6 +108,7 @@ pub fn run(init: Init) -> ! {
         children,
         has_unreaped: false,
         objects: UserObjects::default(),
+        shared_memory: SharedMemory::default(),
         starts: TaskStarts::default(),
         copy_since: None,
         own_sockets: 0,
@@ -265,6 +267,8 @@ struct Session {
     has_unreaped: bool,
     /// What the session was allowed of what the kernel counts for each user.
     objects: UserObjects,
+    /// What the session was allowed of shared memory without a name.
+    shared_memory: SharedMemory,
     /// Where the limit of processes is held by init.
     starts: TaskStarts,
     /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.
@@ -368,6 +372,7 @@ impl Session {
             return Err(Errno::PERM);
         }
         if self.standbys.add(pid, self.forks.made_so_far()) {
+            self.shared_memory_is_copied(pid);
             Ok(())
         } else {
             Err(Errno::AGAIN)

@@ -135,6 +135,17 @@ impl Standbys {
         living.max_by_key(|(_, made)| *made).map(|(pid, _)| *pid)
     }
 
+    /// Which of all that were ever made the newest is; 0 where none was.
+    pub(super) fn number_of_newest(&self) -> u64 {
+        self.so_far
+    }
+
+    /// Whether one lives that was made as this one of all, or before.
+    pub(super) fn has_one_up_to(&self, number: u64) -> bool {
+        let mut both = self.pids.iter().zip(self.made);
+        both.any(|(pid, made)| *pid != 0 && made <= number)
+    }
+
     /// Those that are stopped, the oldest first, and how many they are.
     pub(super) fn frozen_by_age(&self) -> ([Pid; MAX_STANDBYS], usize) {
         let mut living = [(u64::MAX, 0); MAX_STANDBYS];

@@ -41,6 +41,8 @@ impl Errno {
     pub const NOT_DIRECTORY: Errno = Errno(20);
     /// Invalid argument.
     pub const INVAL: Errno = Errno(22);
+    /// Not enough memory.
+    pub const NOMEM: Errno = Errno(12);
     /// Too many open files.
     pub const MFILE: Errno = Errno(24);
     /// The file would be too large.

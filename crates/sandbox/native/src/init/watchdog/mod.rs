@@ -4,6 +4,7 @@
 pub mod calls_under_way;
 pub mod kernel_memory;
 pub mod process_memory;
+pub mod shared_memory;
 pub mod socket_memory;
 pub mod task_starts;
 pub mod unreadable;

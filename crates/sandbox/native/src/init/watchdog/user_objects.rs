@@ -81,6 +81,7 @@ impl UserObjects {
                 | nr::MKNODAT
                 | nr::LANDLOCK_ADD_RULE
                 | nr::SOCKET
+                | nr::MMAP
         )
     }
 

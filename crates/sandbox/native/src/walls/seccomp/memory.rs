@@ -101,6 +101,18 @@ impl Program {
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
+    /// Asks init before shared memory without a name is mapped: its pages stay when they are unmapped, and then no process shows them.
+    pub(super) fn shared_memory(&mut self, ask: u32) {
+        const SHARED: u32 = 0x1;
+        const ANONYMOUS: u32 = 0x20;
+        self.add(JUMP_EQUAL, nr::MMAP as u32, 0, 5);
+        self.add(LOAD, argument(3), 0, 0);
+        self.add(JUMP_ANY_BIT, SHARED, 0, 2);
+        self.add(JUMP_ANY_BIT, ANONYMOUS, 0, 1);
+        self.answer(ask);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
     /// `/proc/locks` shows no process for these locks, so init cannot count them.
     fn locks_of_open_files(&mut self) {
         const SET: u32 = 37;

@@ -49,6 +49,11 @@ fn a_mapping_is_not_filled_at_once_where_init_counts() {
         [mapped(private_anonymous), mapped(and_populated)],
         [[Allowed; 2], [Refused(95), Allowed]]
     );
+    let [shared_anonymous, shared_file] = [0x21, 0x01];
+    assert_eq!(
+        [mapped(shared_anonymous), mapped(shared_file)],
+        [[Asked, Allowed], [Allowed; 2]]
+    );
     let advised = |advice| both(nr::MADVISE, [0, 4096, advice, 0, 0, 0]);
     let [huge_pages, populate_read, populate_write] = [14, 22, 23];
     assert_eq!(

@@ -197,6 +197,9 @@ impl Program {
         self.socket_options(rules.memory);
         if rules.memory == KernelMemory::CountedByInit {
             self.hidden_memory();
+            if rules.signals == Signals::NotifyInit {
+                self.shared_memory(NOTIFY_INIT);
+            }
         }
         if rules.objects == UserObjects::NotifyInit {
             self.user_objects(asks_about_objects.then_some(NOTIFY_INIT));
@@ -464,6 +467,10 @@ impl Program {
             Sockets::InEmptyNamespace => (ALLOW, ALLOW),
             Sockets::PairsOnly => (ACCES, ACCES),
         };
+        if sockets == Sockets::PairsOnly {
+            // One of a pair can be given a name, and the names of the host's network are the host's.
+            self.when(nr::BIND, ACCES);
+        }
         // Datagrams of a pair can be sent to any socket with a name. Of the kinds of sockets only they have this bit.
         const DATAGRAMS: u32 = 2;
         for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {

@@ -250,6 +250,9 @@ fn sockets_lead_nowhere() {
         [Allowed, Refused(13), Refused(13), Allowed]
     );
     assert_eq!(pair(SEALED, datagrams), Allowed);
+    // A name without a file is the whole machine's where there is no namespace.
+    let named = [SEALED, BARE].map(|rules| decide(rules, nr::BIND, [3, 0, 0, 0, 0, 0]));
+    assert_eq!(named, [Allowed, Refused(13)]);
 }
 
 #[test]
