@@ -74,8 +74,8 @@ class Channel:
         self.glance: Callable[[Frame], bytes] | None = None
 
     def alone(self) -> RLock:
-        """A context in which no other thread sends. A thread that was copied with this process waits until the copy has adopted its
-        own socket and has said that it is ready, for before that there is no socket that it could send on."""
+        """A context in which no other thread sends. A thread that was copied with this process waits until the copy has adopted
+        its own socket and has said that it is ready, for before that there is no socket that it could send on."""
         return self._sending
 
     def send(self, frame: Frame) -> None:
