@@ -3,7 +3,7 @@
 //! The prompt of an action format is `prompts/format-NAME.LANGUAGE.md`.
 
 use crate::builder::CodeExecution;
-use crate::executor::Surroundings;
+use crate::executor::{NetworkWall, Surroundings};
 use crate::format::{Format, FormatContext};
 use cellblock_protocol::{Locale, UnlistedHosts};
 use cellblock_tools::names::{COMPUTE, FINAL_ANSWER};
@@ -179,6 +179,13 @@ const MAX_LISTED_NAMES: usize = 30;
 
 /// The sentence about the network.
 fn network_line(surroundings: &Surroundings, locale: Locale) -> String {
+    if surroundings.network_wall == NetworkWall::LeftOut {
+        let open = match locale {
+            Locale::En => "The code can reach the network of this machine.",
+            Locale::Zh => "代码可以访问本机的网络。",
+        };
+        return open.to_owned();
+    }
     let rules = surroundings.network.join(", ");
     if surroundings.unlisted_hosts == UnlistedHosts::Ask {
         let open = match (locale, rules.is_empty()) {
@@ -256,5 +263,26 @@ impl FromStr for Prompt {
             "deep-research" => Ok(Prompt::DeepResearch),
             other => Err(UnknownPrompt(other.to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_that_is_open_is_never_called_closed() {
+        let open = Surroundings {
+            network_wall: NetworkWall::LeftOut,
+            ..Surroundings::default()
+        };
+        let lines = [Locale::En, Locale::Zh].map(|locale| network_line(&open, locale));
+        assert_eq!(
+            lines,
+            [
+                "The code can reach the network of this machine.",
+                "代码可以访问本机的网络。"
+            ]
+        );
     }
 }

@@ -25,7 +25,7 @@
 //! # }
 //! ```
 
-use crate::{Host, Journaling, SessionOptions};
+use crate::{Host, Isolation, Journaling, Rung, SessionOptions, Wall};
 use cellblock_tools::ToolError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,6 +110,16 @@ fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> Surroundings {
         imports: options.imports.clone(),
         network: options.network.iter().map(ToString::to_string).collect(),
         unlisted_hosts: options.unlisted_hosts,
+        network_wall: network_wall(&options.isolation),
+    }
+}
+
+fn network_wall(isolation: &Isolation) -> NetworkWall {
+    let is_left_out = isolation.without.contains(&Wall::Network);
+    if is_left_out || isolation.rung == Some(Rung::None) {
+        NetworkWall::LeftOut
+    } else {
+        NetworkWall::Stands
     }
 }
 

@@ -49,6 +49,18 @@ pub struct Surroundings {
     pub network: Vec<String>,
     /// Whether the user is asked about hosts that no rule names.
     pub unlisted_hosts: UnlistedHosts,
+    /// Whether a wall stands between the code and the network.
+    pub network_wall: NetworkWall,
+}
+
+/// Whether a wall stands between the code and the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkWall {
+    /// The code reaches what the rules say.
+    #[default]
+    Stands,
+    /// The user left it out: the code reaches whatever the machine does.
+    LeftOut,
 }
 
 /// The options of an executor for one run.

@@ -162,8 +162,10 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
 impl ExecArgs {
     fn cell(&self, source: &Source) -> Cell {
         let cell = Cell::new(source.code.clone());
-        let from_stdin = || (!self.arguments.is_empty()).then(|| "-".to_owned());
-        match source.file.clone().or_else(from_stdin) {
+        // As Python names code that has no file.
+        let without_file = if self.code.is_some() { "-c" } else { "-" };
+        let with_arguments = || (!self.arguments.is_empty()).then(|| without_file.to_owned());
+        match source.file.clone().or_else(with_arguments) {
             Some(name) => cell.script(Script {
                 name,
                 arguments: self.arguments.clone(),

@@ -192,6 +192,20 @@ fn the_model_is_told_what_it_was_given() {
 }
 
 #[test]
+fn the_model_is_not_told_that_there_is_no_network_where_its_wall_is_left_out() {
+    let place = Place::new();
+    let model = FakeModel::saying(["ready"]);
+    assert_eq!(
+        ask(&place, &model, &["Ready?", "--without", "network"]).status,
+        0
+    );
+    let prompt = model.asked()[0]["messages"][0]["content"].to_string();
+    let open = "The code can reach the network of this machine.";
+    assert!(prompt.contains(open), "{prompt}");
+    assert!(!prompt.contains("no network"), "{prompt}");
+}
+
+#[test]
 fn a_directory_is_given_with_all_its_files() {
     let place = Place::new();
     fs::create_dir_all(place.path().join("data/2026")).unwrap();

@@ -148,7 +148,9 @@ impl Survivor {
 
     /// Cells may be lost with their checkpoints. A file that is not what it was at a checkpoint is a fault.
     pub(crate) fn expect_whole_files(&self, not_restored: &[String]) {
-        let is_file = |line: &&String| !line.starts_with("the effects of ");
+        let is_file = |line: &&String| {
+            !line.starts_with("the effects of ") && !line.starts_with("the tool `")
+        };
         let files: Vec<_> = not_restored.iter().filter(is_file).collect();
         assert!(files.is_empty(), "{}: {}: {files:?}", self.label, self.plan);
     }

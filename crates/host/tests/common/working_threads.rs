@@ -29,3 +29,35 @@ pub(crate) fn assert_all_work(session: &Python, threads: usize) {
     let expected = format!("(10, True, True, {threads})");
     assert_eq!(session.value(ALL_WORK), expected);
 }
+
+/// A thread that uses the session's channel to the host without a pause: it prints, and asks for the output of a cell.
+pub(crate) const TALKING_THREAD: &str = "
+import sys, threading, time
+said, answered = 0, 0
+def talk():
+    global said, answered
+    while True:
+        print('out')
+        print('err', file=sys.stderr)
+        said += 1
+        try:
+            read_output(1)
+        except Exception:
+            answered += 1
+        else:
+            answered += 1
+        time.sleep(0.0005)
+talker = threading.Thread(target=talk, daemon=True)
+talker.start()
+";
+
+/// Asserts that the talking thread goes on and gets answers.
+pub(crate) fn assert_talks(session: &Python) {
+    let goes_on = "
+before = said, answered
+limit = time.monotonic() + 10
+while (said <= before[0] or answered <= before[1]) and time.monotonic() < limit:
+    time.sleep(0.001)
+talker.is_alive(), said > before[0], answered > before[1]";
+    assert_eq!(session.value(goes_on), "(True, True, True)");
+}

@@ -218,3 +218,21 @@ fn an_event_loop_goes_on_in_both() {
         ("5".into(), "5".into())
     );
 }
+
+/// From the first fork on, init opens files for writing in the place of code.
+#[test]
+fn a_pseudo_terminal_can_be_opened_on_both_sides_of_a_fork() {
+    let parent = session();
+    parent.good("import os");
+    let fork = parent.fork();
+    let terminal = "
+master, slave = os.openpty()
+os.write(slave, b'hello')
+first = os.read(master, 10)
+again = os.open(os.ttyname(slave), os.O_RDWR | os.O_NOCTTY)
+os.write(again, b'again')
+first, os.read(master, 10), os.isatty(again)";
+    for session in [&parent, &fork] {
+        assert_eq!(session.value(terminal), "(b'hello', b'again', True)");
+    }
+}

@@ -1,7 +1,7 @@
 //! Threads are carried into a fork: those of the code and those of libraries run on in both sessions.
 
 use crate::support::{Python, open, packages, session, wait};
-use crate::working_threads::{POOL_AND_COUNTER, assert_all_work};
+use crate::working_threads::{POOL_AND_COUNTER, TALKING_THREAD, assert_all_work, assert_talks};
 use cellblock_protocol::StateOutcome;
 
 /// A thread of C's that waits for a mutex.
@@ -58,6 +58,52 @@ fn many_forks_lose_no_thread() {
         assert_all_work(&parent.fork(), THREADS);
     }
     assert_all_work(&parent, THREADS);
+}
+
+/// A fork has no channel to the host for a moment, and its threads run already.
+#[test]
+fn a_thread_that_talks_to_the_host_without_a_pause_goes_on_in_forks() {
+    let parent = session();
+    parent.good(TALKING_THREAD);
+    for _ in 0..10 {
+        let fork = parent.fork();
+        assert_talks(&fork);
+        let crashed = fork.run("import ctypes; ctypes.string_at(0)");
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_talks(&fork);
+        assert_talks(&parent);
+    }
+}
+
+/// The manager of a pool finds its workers gone and sends signals to their numbers, which no process of the fork may have.
+#[test]
+fn a_pool_of_processes_does_not_end_the_fork_that_it_is_copied_into() {
+    let parent = session();
+    parent.good(
+        "import os, signal, time
+from concurrent.futures import ProcessPoolExecutor
+pool = ProcessPoolExecutor(2)
+list(pool.map(abs, range(4)))
+workers = list(pool._processes)
+x = 7",
+    );
+    for _ in 0..5 {
+        let fork = parent.fork();
+        let signalled = "
+def reached(worker):
+    try:
+        os.kill(worker, 0)
+    except ProcessLookupError:
+        return False
+    return True
+time.sleep(0.1)
+x, os.getpid() > max(workers), [reached(worker) for worker in workers]";
+        assert_eq!(fork.value(signalled), "(7, True, [False, False])");
+        let crashed = fork.run("os._exit(3)");
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_eq!(fork.value("x"), "7");
+    }
+    assert_eq!(parent.value("list(pool.map(abs, [-1]))"), "[1]");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is open when a checkpoint is made: it is put right after a crash, or the result names it.
 
 use crate::support::{Python, session};
+use cellblock_protocol::CheckpointState;
 
 /// Runs a cell that ends its process, and returns what could not be put back.
 fn crash(session: &Python, code: &str) -> Vec<String> {
@@ -148,4 +149,22 @@ nameless.write(b'x'); nameless.flush()",
     assert!(named("a pipe (descriptor"), "{lost:?}");
     assert!(named("a socket (descriptor"), "{lost:?}");
     assert!(named("an open file without a name"), "{lost:?}");
+}
+
+/// After a restore the channel to the host has another number, and a socket of the code's can have the channel's old one.
+#[test]
+fn a_listening_socket_is_noticed_whatever_its_number_is() {
+    let session = session();
+    session.good("import os, socket");
+    for _ in 0..3 {
+        session.run("os._exit(3)");
+        session.good("server = socket.create_server(('127.0.0.1', 0))");
+        let checkpoint = session.good("x = 1").state.checkpoint;
+        assert_eq!(
+            checkpoint,
+            CheckpointState::behind(1, "a socket is listening".to_owned())
+        );
+        session.good("server.close()");
+        session.good("y = 1");
+    }
 }

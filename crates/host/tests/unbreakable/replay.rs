@@ -166,7 +166,8 @@ fn a_cell_whose_call_has_no_recorded_answer_is_not_run_again() {
     assert_eq!(
         result.state.not_restored,
         [
-            "the effects of cells 3 and 4: cell 3: it called the tool pay, and the answer is not recorded"
+            "the effects of cells 3 and 4: cell 3: it called the tool pay, and the answer is not recorded",
+            "the tool `pay`: what it did outside the session",
         ]
     );
     assert!(!result.state.has_variables_of_before());

@@ -1,7 +1,7 @@
 //! Threads are carried by checkpoints: after a crash, a time-out or an undo they run on from where they were.
 
 use crate::support::{session, wait};
-use crate::working_threads::{POOL_AND_COUNTER, assert_all_work};
+use crate::working_threads::{POOL_AND_COUNTER, TALKING_THREAD, assert_all_work, assert_talks};
 use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
 use std::time::Duration;
 
@@ -98,6 +98,22 @@ fn many_crashes_in_a_row_lose_no_thread() {
         assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
     }
     assert_all_work(&session, THREADS);
+}
+
+/// A standby that is woken has no channel to the host for a moment, and its threads run already.
+#[test]
+fn a_thread_that_talks_to_the_host_without_a_pause_costs_no_checkpoint() {
+    let session = session();
+    session.good(TALKING_THREAD);
+    for kept in 0..20 {
+        session.good(&format!("kept = {kept}"));
+        let crashed = session.run(SEGFAULT);
+        assert_eq!(crashed.state.checkpoint, CheckpointState::armed());
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_eq!(crashed.state.lost, Vec::<u64>::new());
+        assert_eq!(session.value("kept"), kept.to_string());
+        assert_talks(&session);
+    }
 }
 
 /// Workers of numexpr and background threads of jemalloc block every signal. libc leaves out the signals that it uses itself.

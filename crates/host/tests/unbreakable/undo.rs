@@ -1,7 +1,10 @@
 //! Taking cells back.
 
-use crate::support::{builder, open, session, wait};
-use cellblock_protocol::{FileChange, FileChanges, Undone, VariableChange, VariableChanges};
+use crate::support::{builder, open, session, tool, wait};
+use cellblock_protocol::{
+    FileChange, FileChanges, StateOutcome, Undone, VariableChange, VariableChanges,
+};
+use serde_json::json;
 
 #[test]
 fn the_last_cell_is_taken_back_with_its_variables_and_files() {
@@ -161,4 +164,27 @@ fn files_that_an_undo_put_back_are_taken_back_by_the_next() {
     let undone = wait(session.undo(1)).unwrap();
     assert_eq!((undone.cell, undone.not_restored), (0, Vec::new()));
     assert_eq!(session.value("import os; os.listdir()"), "[]");
+}
+
+#[test]
+fn r32_what_a_tool_did_outside_is_named_after_a_crash_and_an_undo() {
+    let session = session();
+    session.offer([
+        tool("mail", "Sends a mail.", &["to"]),
+        tool("weather", "Tells the weather.", &["city"]),
+    ]);
+    let run = |code: &str| session.start(code).answering(|_, _| Ok(json!("done")));
+    let of_mail = "the tool `mail`: what it did outside the session".to_owned();
+    let of_weather = "the tool `weather`: what it did outside the session".to_owned();
+    let crashed = run("mail('a'); mail('b'); weather('Oslo'); import os; os._exit(3)");
+    assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+    assert_eq!(
+        crashed.state.not_restored,
+        [of_mail.clone(), of_weather.clone()]
+    );
+    assert_eq!(run("x = weather('Oslo')").state.not_restored, [""; 0]);
+    run("y = mail('c')");
+    run("z = 1");
+    assert_eq!(wait(session.undo(2)).unwrap().not_restored, [of_mail]);
+    assert_eq!(wait(session.undo(1)).unwrap().not_restored, [of_weather]);
 }

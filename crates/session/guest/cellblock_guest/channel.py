@@ -58,6 +58,7 @@ class Channel:
         self.fd = fd
         self.owned = True
         self._socket = socket(fileno=fd) if fd >= 0 else None
+        self._generation = 0
         self._enclosed = -1
         self._buffer = bytearray()
         self._sending = RLock()  # a signal handler may print or call a tool while its thread is sending
@@ -71,6 +72,11 @@ class Channel:
         # Questions about the state that came in the middle of a cell, and who answers them; none between cells.
         self._glances: list[Frame] = []
         self.glance: Callable[[Frame], bytes] | None = None
+
+    def alone(self) -> RLock:
+        """A context in which no other thread sends. A thread that was copied with this process waits until the copy has adopted
+        its own socket and has said that it is ready, for before that there is no socket that it could send on."""
+        return self._sending
 
     def send(self, frame: Frame) -> None:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
@@ -145,13 +151,14 @@ class Channel:
         """Read what is there and deliver it: for event loops, which wait for `fd` themselves."""
         from select import select
 
-        if self._reading.acquire(False):
+        reading = self._reading
+        if reading.acquire(False):
             try:
                 self._deliver()
                 if select([self.fd], [], [], 0)[0]:  # another thread may have been faster
                     self._receive()
             finally:
-                self._reading.release()
+                reading.release()
             if self._glances:
                 self._answer_glance()
 
@@ -166,8 +173,8 @@ class Channel:
         self.fd = fd
         self.owned = True
         self._socket = socket(fileno=fd) if fd >= 0 else None
+        self._generation += 1
         self._buffer.clear()
-        self._sending = RLock()
         self._midway = False
         self._reading = allocate_lock()
         self._requests = Mailbox()
@@ -193,18 +200,22 @@ class Channel:
             self._socket = None
 
     def _wait(self, mailbox: Mailbox) -> Frame:
+        generation = self._generation
         while not mailbox.frames:
+            if self._generation != generation:
+                raise RuntimeError("the session was copied or went back while this thread waited for the host")
             held: list[bool] = []
+            reading = self._reading
             try:
-                held.extend(map(self._reading.acquire, (False,)))
+                held.extend(map(reading.acquire, (False,)))
                 if held[0]:
                     if self._buffer:
                         self._deliver()
-                    while not mailbox.frames and not self._glances:
+                    while not mailbox.frames and not self._glances and self._generation == generation:
                         self._receive()
             finally:
                 if held and held[0]:
-                    self._reading.release()
+                    reading.release()
                     self._call_a_reader()
             if self._glances:
                 self._answer_glance()
@@ -232,6 +243,7 @@ class Channel:
 
     def _receive(self) -> None:
         """Read once, then deliver every frame that is whole."""
+        generation = self._generation
         if self._socket is None:
             _lose()
         received: list[tuple[bytes, list[tuple[int, int, bytes]], int, Any]] = []
@@ -239,6 +251,10 @@ class Channel:
             received.extend(map(self._socket.recvmsg, (_CHUNK,), (_ROOM,), (MSG_CMSG_CLOEXEC,)))
         except BaseException as error:
             if _is_loss(error):
+                with self._sending:  # in a copy, the socket of the original is closed until this one has adopted its own
+                    pass
+                if self._generation != generation:
+                    return
                 _lose()
             raise
         finally:

@@ -193,6 +193,13 @@ class Head:
 
     def _arm(self, request: Frame) -> None:
         """Make a standby. In it, this returns when it is woken: it is the head then."""
+        with self.channel.alone():
+            is_woken = self._arm_alone(request)
+        if not is_woken and not request.get("hurry"):
+            self.rehearse()
+
+    def _arm_alone(self, request: Frame) -> bool:
+        """Whether this process is the standby, which was woken."""
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         next_channel = self.channel.take_enclosed()
         try:
@@ -203,20 +210,19 @@ class Head:
                 self._streams.hold_lines()
             self.resume(next_channel)
             self._greet(woken.standby)
-            return
+            return True
         except Exception as error:
             reason = f"the process could not be copied: {error}"
         close(next_channel)
         if reason is not None:
             self.channel.send({**answer, "unavailable": reason})
-        if not request.get("hurry"):
-            self.rehearse()
+        return False
 
     def _stand_by(self, next_channel: int, answer: Frame) -> str | None:
         """Make it and answer, or say why not."""
         self._streams.flush()
         descriptors = checkpoints.descriptors()
-        reason = checkpoints.obstacle(descriptors)
+        reason = checkpoints.obstacle(descriptors, self.channel.fd)
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
             about = {**checkpoints.size(), "children": checkpoints.children()}
@@ -227,10 +233,14 @@ class Head:
 
     def _fork(self, request: Frame) -> None:
         """Make a copy that is the head of another session. In it, this returns when it is settled there."""
+        with self.channel.alone():
+            self._fork_alone(request)
+
+    def _fork_alone(self, request: Frame) -> None:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors())
+            reason = checkpoints.obstacle(checkpoints.descriptors(), self.channel.fd)
             if reason is None:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:

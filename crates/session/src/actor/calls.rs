@@ -2,7 +2,7 @@
 
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{ToolArguments, ToolCall, ToolOutcome};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tokio::time::Instant;
 
 /// Tool calls of one cell that a result lists, in number and with their arguments together.
@@ -11,6 +11,8 @@ const MAX_LISTED_BYTES: usize = 16 << 20;
 /// Calls and questions that wait for an answer at the same time, in number and in bytes together.
 const MAX_WAITING: usize = 10_000;
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Different tools of one cell that are named where the cell is taken back.
+const MAX_REACHED: usize = 100;
 
 /// The calls of a cell: those that the result will list, and those that wait for an answer.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(crate) struct Calls {
     bytes: usize,
     waiting: HashMap<String, PendingCall>,
     waiting_bytes: usize,
+    /// The tools that were called and not refused at once.
+    reached: BTreeSet<String>,
 }
 
 /// Something without an answer yet.
@@ -54,9 +58,17 @@ impl Calls {
             self.refuse(call, name, arguments);
             return Err(reason);
         }
+        if self.reached.len() < MAX_REACHED {
+            self.reached.insert(name.to_owned());
+        }
         let index = self.list(call, name, arguments, ToolOutcome::Unanswered);
         self.expect(call, PendingKind::Tool(index), bytes);
         Ok(())
+    }
+
+    /// The tools that were called. What they did outside the session stays, whatever becomes of the cell.
+    pub(crate) fn reached(&self) -> &BTreeSet<String> {
+        &self.reached
     }
 
     /// A tool call that is refused at once.

@@ -4,6 +4,7 @@ use crate::actor::capture::Capture;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus, LimitHit};
 use crate::actor::{Actor, AfterCell};
+use crate::checkpoint::called_tools;
 use crate::checkpoint::replay::Restoration;
 use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
@@ -200,12 +201,15 @@ impl CellRun {
                 actor
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());
+                let called = &mut actor.checkpoints.called_tools;
+                called.note(self.number, self.calls.reached());
                 return StateEffect::kept(files);
             }
         };
         let changes = actor.files.disk.changes().await;
         let files = changes.files.clone();
-        let (after, restoration) = actor.survive(reason, changes, Some(self)).await;
+        let (after, mut restoration) = actor.survive(reason, changes, Some(self)).await;
+        restoration.note(called_tools::stays(self.calls.reached()));
         match after {
             AfterCell::GoesOn => {
                 match self.events.has_reader() {

@@ -1,12 +1,14 @@
 //! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
 
 pub(crate) mod arming;
+pub(crate) mod called_tools;
 pub(crate) mod recovery;
 pub(crate) mod replay;
 pub(crate) mod standby_channel;
 pub(crate) mod steps;
 pub(crate) mod undo;
 
+use crate::checkpoint::called_tools::CalledTools;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::checkpoint::steps::{StatePoint, Steps};
 use crate::processes::ProcessMark;
@@ -57,6 +59,8 @@ pub(crate) struct Checkpoints {
     pub(crate) taken_back: Vec<Standby>,
     /// The cells whose effects the head has, oldest first.
     pub(crate) kept: Vec<u64>,
+    /// The tools that they called.
+    pub(crate) called_tools: CalledTools,
     /// The first cell after which the state was the head's.
     pub(crate) since: u64,
     pub(crate) revision: u64,
@@ -86,6 +90,7 @@ impl Checkpoints {
             origin: None,
             taken_back: Vec::new(),
             kept: Vec::new(),
+            called_tools: CalledTools::default(),
             since: 0,
             revision: 0,
             obstacle: None,
@@ -143,6 +148,11 @@ impl Checkpoints {
             self.kept.push(cell);
         }
         self.plan();
+    }
+
+    /// Says what stays of the tools that cells called which are not kept any more.
+    pub(crate) fn take_back_tools(&mut self) -> Vec<String> {
+        self.called_tools.take_back(&self.kept)
     }
 
     /// A cell is about to begin. If the newest standby has the state before it, processes that were spawned until now belong to that state.

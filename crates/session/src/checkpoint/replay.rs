@@ -100,6 +100,7 @@ impl Actor {
                 .not_restored
                 .push(format!("variables, tools or a reset between cells: {why}"));
         }
+        restoration.note(self.checkpoints.take_back_tools());
         (after, restoration)
     }
 
@@ -410,7 +411,7 @@ impl Step {
 
 impl Restoration {
     /// Adds what a second way back could not restore, where the first did not say so.
-    fn note(&mut self, not_restored: Vec<String>) {
+    pub(crate) fn note(&mut self, not_restored: Vec<String>) {
         for text in not_restored {
             if !self.not_restored.contains(&text) {
                 self.not_restored.push(text);

@@ -111,6 +111,8 @@ impl Actor {
                 recovered.cell
             ));
         }
+        let stays = self.checkpoints.take_back_tools();
+        recovered.not_restored.extend(stays);
         Ok(recovered)
     }
 

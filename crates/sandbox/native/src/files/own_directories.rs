@@ -1,4 +1,4 @@
-//! The directories in which init acts for code: the session's workspace and its temporary directories.
+//! The directories in which init acts for code: the session's workspace, its temporary directories and its pseudo-terminals.
 //!
 //! Whatever a call names, by a path or by a descriptor, init acts on it only if it lies in one of these directories, and that is looked at when
 //! the file was found and stands as a descriptor of init's: then code cannot change any more which file it is. A path that is not in one of
@@ -15,7 +15,7 @@ use crate::walls::mounts::MAX_PATH_BYTES;
 use core::ffi::CStr;
 
 /// A session has at most this many own directories.
-pub const MAX_OWN_DIRECTORIES: usize = 3;
+pub const MAX_OWN_DIRECTORIES: usize = 4;
 
 /// The devices that init opens for code, with their numbers: all that a view has.
 const DEVICES: [(&CStr, (u32, u32)); 5] = [
@@ -25,6 +25,9 @@ const DEVICES: [(&CStr, (u32, u32)); 5] = [
     (c"/dev/random", (1, 8)),
     (c"/dev/urandom", (1, 9)),
 ];
+
+/// The name by which code opens a new pseudo-terminal: a link to the file of the session's own instance.
+const NEW_TERMINAL: (&CStr, &CStr) = (c"/dev/ptmx", c"/dev/pts/ptmx");
 
 /// What tells a file of the session's own from any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,12 +200,13 @@ impl OwnDirectories {
         if let Some(root) = self.roots().iter().find(is_root) {
             return duplicate_above(root.directory, 0).map(Some);
         }
-        let device = DEVICES
-            .iter()
-            .find(|(name, _)| name.to_bytes() == path.as_bytes())
-            .filter(|_| self.bounds == Bounds::Mounts);
-        match device {
-            Some((name, _)) => open(name, open_flags::PATH | open_flags::NOFOLLOW, 0).map(Some),
+        if self.bounds == Bounds::Directories {
+            return Ok(None);
+        }
+        let devices = DEVICES.iter().map(|(name, _)| (*name, *name));
+        let mut names = devices.chain([NEW_TERMINAL]);
+        match names.find(|(name, _)| name.to_bytes() == path.as_bytes()) {
+            Some((_, file)) => open(file, open_flags::PATH | open_flags::NOFOLLOW, 0).map(Some),
             None => Ok(None),
         }
     }

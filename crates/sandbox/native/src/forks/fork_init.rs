@@ -11,7 +11,7 @@ use crate::init::{self, Init};
 use crate::launch::spawn::{
     Descriptors, change_handler, namespaces, set_up_namespaces, watched_memory,
 };
-use crate::sys::text::Text;
+use crate::sys::text::{Text, leading_number};
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
     packet_pair, poll, reap, receive, send, signals,
@@ -21,7 +21,10 @@ use crate::walls::mounts;
 use crate::walls::privileges;
 use crate::wire::config::{Item, Items, Spawn};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
+use core::ffi::CStr;
 
+/// Where the kernel tells the process number that it gave last in the caller's process namespace, and takes another.
+const LAST_PROCESS: &CStr = c"sys/kernel/ns_last_pid";
 /// The longest request for a fork.
 pub const MAX_FORK_REQUEST_BYTES: usize = 16 << 10;
 
@@ -59,14 +62,16 @@ pub fn prepare(
     let view = mounts::whole_view().at(Stage::Root)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
+    let last_process = last_process_number(parent.proc_directory);
     // SAFETY: the child stays native.
     let outcome = unsafe { clone_into(users, namespaces(request.walls)) };
     if let Ok(Forked::Child) = outcome {
-        let inherited = InheritedFds {
+        let inherited = Inherited {
             parent: far,
             report: report_near,
             listener: parent.listener,
             view,
+            last_process,
         };
         run_fork_init(&request, Items(strings), &taken, inherited)
     }
@@ -140,12 +145,34 @@ fn receive_namespaces(request: &Spawn, prepared: &mut Prepared) -> Result<Regist
     })
 }
 
-/// Descriptors that the new init keeps from its parent.
-struct InheritedFds {
+/// The process number that was given last in this session; 0 on a kernel that does not tell it.
+fn last_process_number(proc_directory: Fd) -> u64 {
+    let mut text = [0; 24];
+    sys::read_file_at(proc_directory, LAST_PROCESS, &mut text)
+        .ok()
+        .and_then(leading_number)
+        .unwrap_or(0)
+}
+
+/// Lets the numbers of the processes of a fork begin after those of its parent.
+///
+/// The copied code remembers numbers of child processes of its parent. A pool of processes that finds its workers gone sends signals to them: no
+/// process of the fork may have one of their numbers, least of all its head.
+fn continue_process_numbers(proc_directory: Fd, last: u64) {
+    if let Ok(number) = Text::<24>::new(format_args!("{last}")) {
+        // A kernel without this file numbers them from the beginning, which harms only code that signals a process it does not own.
+        let _ = sys::write_file_at(proc_directory, LAST_PROCESS, number.as_c_str().to_bytes());
+    }
+}
+
+/// What the new init keeps from its parent: descriptors, and a number.
+struct Inherited {
     parent: Fd,
     report: Fd,
     listener: Fd,
     view: Fd,
+    /// The process number that the parent session gave last.
+    last_process: u64,
 }
 
 /// The life of the new init.
@@ -153,7 +180,7 @@ fn run_fork_init(
     request: &Spawn,
     items: Items<'_>,
     taken: &Descriptors,
-    inherited: InheritedFds,
+    inherited: Inherited,
 ) -> ! {
     close_other_fds(taken, &inherited);
     // As the init that it is a copy of.
@@ -204,7 +231,7 @@ fn fail(socket: Fd, failure: Failure) -> ! {
 }
 
 /// The sockets of the parent session must be seen to close when it lets go of them.
-fn close_other_fds(taken: &Descriptors, inherited: &InheritedFds) {
+fn close_other_fds(taken: &Descriptors, inherited: &Inherited) {
     let mut own = [
         taken.control,
         taken.workspace,
@@ -230,7 +257,7 @@ fn build(
     request: &Spawn,
     items: Items<'_>,
     taken: &Descriptors,
-    inherited: &InheritedFds,
+    inherited: &Inherited,
 ) -> Result<(Fd, Fd), Failure> {
     let parent = inherited.parent;
     mounts::make_private().at(Stage::Namespaces)?;
@@ -238,6 +265,7 @@ fn build(
     mounts::leave_parent_session(inherited.view, workspace)?;
     close(inherited.view);
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
+    continue_process_numbers(proc_directory, inherited.last_process);
     for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
         if fd >= 0 {
             close(fd);
@@ -265,7 +293,7 @@ fn build(
 fn accept_head(
     request: &Spawn,
     taken: &Descriptors,
-    inherited: &InheritedFds,
+    inherited: &Inherited,
     proc_directory: Fd,
 ) -> Result<Pid, Failure> {
     let mut wanted = [

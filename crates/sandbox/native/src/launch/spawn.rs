@@ -181,7 +181,7 @@ fn own_directories(
 ) -> sys::Result<&'static OwnDirectories> {
     let home = items.one(Item::Home).ok_or(Errno::NOENT)?;
     if has_workspace_mount(request) {
-        let own = [home, c"/tmp", c"/dev/shm"];
+        let own = [home, c"/tmp", c"/dev/shm", c"/dev/pts"];
         return OwnDirectories::new(own.into_iter(), Bounds::Mounts, proc_directory);
     }
     let writable = items.of(Item::Writable).map(|(path, _)| path);
