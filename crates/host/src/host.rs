@@ -77,7 +77,8 @@ impl Host {
     pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         self.journaled(&mut options)?;
         if options.container.is_some() {
-            return self.open_in_container(options).await;
+            // Boxed: the future of every session would hold that of an install.
+            return Box::pin(self.open_in_container(options)).await;
         }
         let runtime = match options.env.as_deref() {
             None => self.runtime_for(&self.state.environment, &options).await?,
