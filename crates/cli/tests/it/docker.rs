@@ -42,17 +42,17 @@ fn packages_are_installed_for_the_python_of_the_image() {
     let place = Place::new();
     std::fs::write(place.path().join("requirements.txt"), "tinydb\n").unwrap();
     let code = "import tinydb\nprint(tinydb.__file__)";
-    let ended = place.exec(
+    let ended = place.run([
+        "exec",
+        "--backend",
+        "docker",
+        "--image",
+        &image,
+        "--env",
+        "requirements.txt",
+        "-c",
         code,
-        &[
-            "--backend",
-            "docker",
-            "--image",
-            &image,
-            "--env",
-            "requirements.txt",
-        ],
-    );
+    ]);
     assert_eq!(ended.status, 0, "{}", ended.stderr);
     let from = "/run/cellblock/packages/";
     assert!(ended.stdout.starts_with(from), "{}", ended.stdout);
