@@ -19,8 +19,8 @@ mod verify;
 pub use agent::{Agent, AgentError, TemplateRun};
 pub use builder::{AgentBuilder, CodeExecution, ToolOffer, Verify};
 pub use executor::{
-    BoxFuture, CellOutcome, Executor, ExecutorOptions, ForkKind, LocalExecutor, NetworkWall,
-    NoopExecutor, OpenExecutor, SessionRequest, Surroundings, WorkspaceChoice,
+    BoxFuture, CellOutcome, CodeEnvironment, Executor, ExecutorOptions, ForkKind, LocalExecutor,
+    NetworkWall, NoopExecutor, OpenExecutor, SessionRequest, WorkspaceChoice,
 };
 pub use format::{
     Action, ActionFormat, CallKind, Format, FormatContext, JsonFormat, MalformedReply,

@@ -3,7 +3,7 @@
 //! The prompt of an action format is `prompts/format-NAME.LANGUAGE.md`.
 
 use crate::builder::CodeExecution;
-use crate::executor::{NetworkWall, Surroundings};
+use crate::executor::{CodeEnvironment, NetworkWall};
 use crate::format::{Format, FormatContext};
 use cellblock_protocol::{Locale, UnlistedHosts};
 use cellblock_tools::names::{COMPUTE, FINAL_ANSWER};
@@ -178,7 +178,7 @@ pub(crate) fn system_prompt(
 const MAX_LISTED_NAMES: usize = 30;
 
 /// The sentence about the network.
-fn network_line(surroundings: &Surroundings, locale: Locale) -> String {
+fn network_line(surroundings: &CodeEnvironment, locale: Locale) -> String {
     if surroundings.network_wall == NetworkWall::LeftOut {
         let open = match locale {
             Locale::En => "The code can reach the network of this machine.",
@@ -213,7 +213,7 @@ fn network_line(surroundings: &Surroundings, locale: Locale) -> String {
 }
 
 /// A line for each kind of thing that is there from the beginning.
-fn given_lines(surroundings: &Surroundings, locale: Locale) -> String {
+fn given_lines(surroundings: &CodeEnvironment, locale: Locale) -> String {
     let lines = [
         (&surroundings.files, "Files that are there", "已有的文件"),
         (
@@ -272,9 +272,9 @@ mod tests {
 
     #[test]
     fn a_network_that_is_open_is_never_called_closed() {
-        let open = Surroundings {
+        let open = CodeEnvironment {
             network_wall: NetworkWall::LeftOut,
-            ..Surroundings::default()
+            ..CodeEnvironment::default()
         };
         let lines = [Locale::En, Locale::Zh].map(|locale| network_line(&open, locale));
         assert_eq!(

@@ -93,7 +93,7 @@ pub fn executor_telling(
 const MAX_READ_ENTRIES: usize = 1_000;
 
 /// What sessions with these options begin with. Of a directory of the user, the names at its top are listed, without hidden ones.
-fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> Surroundings {
+fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> CodeEnvironment {
     let entries = options.workspace.as_deref().map(std::fs::read_dir);
     let entries = entries.and_then(Result::ok).into_iter().flatten().flatten();
     let own = entries.take(MAX_READ_ENTRIES).filter_map(|entry| {
@@ -104,7 +104,7 @@ fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> Surroundings {
     });
     let given = files.iter().map(|file| file.path.clone());
     let files: BTreeSet<String> = own.chain(given).collect();
-    Surroundings {
+    CodeEnvironment {
         files: files.into_iter().collect(),
         variables: options.seed.keys().cloned().collect(),
         imports: options.imports.clone(),

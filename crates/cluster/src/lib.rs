@@ -43,6 +43,6 @@ pub use interpreter::{Interpreter, Interpreters};
 pub use message::{Rebuilt, Refusal, Reply, Request};
 pub use names::{InvalidName, JobId, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};
 pub use node::{MAX_WAITING, Node, NodeOptions, REPLY_WITHIN};
-pub use owner::{AdoptError, Owner, RunError, Surroundings};
+pub use owner::{AdoptError, Owner, OwnerServices, RunError};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime, timeout};

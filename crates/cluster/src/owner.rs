@@ -31,7 +31,7 @@ const MAX_TOLD_DIFFERENCES: usize = 8;
 
 /// What an owner needs of its surroundings.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct OwnerServices {
     /// The engine.
     pub engine: Engine,
     /// Clock and tasks.
@@ -72,7 +72,7 @@ pub enum RunError {
 ///
 /// After an error of [`Owner::run`] the owner must be dropped: its interpreter has run a cell that never happened.
 pub struct Owner {
-    surroundings: Surroundings,
+    surroundings: OwnerServices,
     session: SessionId,
     epoch: Epoch,
     last: Sequence,
@@ -85,7 +85,7 @@ pub struct Owner {
 impl Owner {
     /// Takes a session whose directory entry has the epoch `seen`.
     pub async fn adopt(
-        surroundings: Surroundings,
+        surroundings: OwnerServices,
         node: &NodeId,
         session: &SessionId,
         seen: Option<Epoch>,
@@ -239,7 +239,7 @@ async fn claim(
 
 /// Appends the `owner` record of an epoch, and returns its place and the end of the journal.
 async fn fence(
-    surroundings: &Surroundings,
+    surroundings: &OwnerServices,
     node: &NodeId,
     session: &SessionId,
     epoch: Epoch,

@@ -2,7 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
-use crate::demo::Entrance;
+use crate::demo::DemoLink;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
@@ -47,7 +47,7 @@ struct Inner {
     kernels: Kernels,
     places: SessionPlaces,
     local_user: tokio::sync::OnceCell<User>,
-    entrance: OnceLock<Entrance>,
+    entrance: OnceLock<DemoLink>,
     stop: CancellationToken,
 }
 
@@ -208,12 +208,12 @@ impl AppState {
     }
 
     /// The link to the demonstration, where the server is one.
-    pub(crate) fn entrance(&self) -> Option<&Entrance> {
+    pub(crate) fn entrance(&self) -> Option<&DemoLink> {
         self.inner.entrance.get()
     }
 
     /// Sets the link to the demonstration. Only the first call counts.
-    pub(crate) fn set_entrance(&self, entrance: Entrance) {
+    pub(crate) fn set_entrance(&self, entrance: DemoLink) {
         let _ = self.inner.entrance.set(entrance);
     }
 

@@ -1,8 +1,8 @@
 //! An executor over sessions of this machine, or of any other place where a session can be opened.
 
 use super::{
-    BoxFuture, CallOutcome, Cell, CellOutcome, Executor, ExecutorOptions, ForkKind, OpenExecutor,
-    Surroundings, WorkspaceChoice,
+    BoxFuture, CallOutcome, Cell, CellOutcome, CodeEnvironment, Executor, ExecutorOptions,
+    ForkKind, OpenExecutor, WorkspaceChoice,
 };
 use cellblock_protocol::{FileEntry, Seed, Undone, Variable};
 use cellblock_tools::plan::PlanHistory;
@@ -31,7 +31,7 @@ pub struct LocalExecutor {
     open_session: OpenSession,
     dependencies: Vec<String>,
     workspace: String,
-    surroundings: Surroundings,
+    surroundings: CodeEnvironment,
     /// The session of the first run, where the caller gave one.
     first_session: Arc<Mutex<Option<Session>>>,
 }
@@ -45,7 +45,7 @@ impl LocalExecutor {
             open_session: Arc::new(open_session),
             dependencies: Vec::new(),
             workspace: "/workspace".to_owned(),
-            surroundings: Surroundings::default(),
+            surroundings: CodeEnvironment::default(),
             first_session: Arc::default(),
         }
     }
@@ -65,7 +65,7 @@ impl LocalExecutor {
     }
 
     /// Sets what code finds when it starts, as the prompt lists it.
-    pub fn surroundings(mut self, surroundings: Surroundings) -> LocalExecutor {
+    pub fn surroundings(mut self, surroundings: CodeEnvironment) -> LocalExecutor {
         self.surroundings = surroundings;
         self
     }
@@ -94,7 +94,7 @@ impl Executor for LocalExecutor {
         self.workspace.clone()
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn surroundings(&self) -> CodeEnvironment {
         self.surroundings.clone()
     }
 

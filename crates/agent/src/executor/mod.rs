@@ -28,8 +28,8 @@ pub trait Executor: Send + Sync + 'static {
     fn workspace_path(&self) -> String;
 
     /// What code finds when it starts, as the prompt lists it.
-    fn surroundings(&self) -> Surroundings {
-        Surroundings::default()
+    fn surroundings(&self) -> CodeEnvironment {
+        CodeEnvironment::default()
     }
 
     /// Opens the executor for one run. No interpreter starts before the first cell.
@@ -38,7 +38,7 @@ pub trait Executor: Send + Sync + 'static {
 
 /// What code finds when it starts, beside the standard library and the packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct CodeEnvironment {
     /// The files in the working directory.
     pub files: Vec<String>,
     /// The names of variables that have values.

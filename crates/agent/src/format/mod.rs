@@ -9,7 +9,7 @@ mod tools;
 mod turn;
 mod xml;
 
-use crate::executor::Surroundings;
+use crate::executor::CodeEnvironment;
 use crate::prompt::PromptPart;
 use cellblock_model::{Capabilities, Image, Message, Reply, Request};
 use cellblock_protocol::Locale;
@@ -95,7 +95,7 @@ pub struct FormatContext {
     /// The working directory of the code.
     pub workspace: String,
     /// What code finds when it starts.
-    pub surroundings: Surroundings,
+    pub surroundings: CodeEnvironment,
     /// The JSON schema of the answer, where there is one.
     pub answer_schema: Option<Value>,
 }

@@ -40,7 +40,7 @@ pub fn facts_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> Form
         capabilities: Capabilities::default(),
         dependencies: vec!["numpy".to_owned()],
         workspace: "/workspace".to_owned(),
-        surroundings: cellblock_agent::Surroundings::default(),
+        surroundings: cellblock_agent::CodeEnvironment::default(),
         answer_schema: None,
     }
 }

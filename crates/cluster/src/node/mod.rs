@@ -7,7 +7,7 @@ use crate::engine::{EngineError, Epoch, Incoming, NodeRecord, NodeState};
 use crate::lock::lock;
 use crate::message::{Refusal, Reply, Request, encode};
 use crate::names::{NodeId, RequestKey, SessionId};
-use crate::owner::{AdoptError, Owner, Surroundings};
+use crate::owner::{AdoptError, Owner, OwnerServices};
 use crate::runtime::timeout;
 use lease::Lease;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub struct NodeOptions {
 
 /// A node. [`Node::serve`] runs it.
 pub struct Node {
-    surroundings: Surroundings,
+    surroundings: OwnerServices,
     heartbeat: Duration,
     lease: Lease,
     record: Mutex<NodeRecord>,
@@ -58,7 +58,7 @@ struct OwnedSession {
 
 impl Node {
     /// A node that does not serve yet.
-    pub fn new(surroundings: Surroundings, options: NodeOptions) -> Arc<Node> {
+    pub fn new(surroundings: OwnerServices, options: NodeOptions) -> Arc<Node> {
         Arc::new(Node {
             surroundings,
             heartbeat: options.heartbeat,

@@ -8,7 +8,7 @@ use cellblock_cluster::engine::{
 };
 use cellblock_cluster::{
     Answer, BoxFuture, Gateway, Interpreter, Interpreters, JobId, Node, NodeId, NodeOptions, Owner,
-    RequestKey, RunError, SessionId, Surroundings,
+    OwnerServices, RequestKey, RunError, SessionId,
 };
 use cellblock_test_support::MINUTE;
 use futures_util::future::join_all;
@@ -462,8 +462,8 @@ async fn call(gateway: &Gateway, session: &SessionId, text: &str) -> Answer {
     answered.unwrap()
 }
 
-fn surroundings(engine: &Engine) -> Surroundings {
-    Surroundings {
+fn surroundings(engine: &Engine) -> OwnerServices {
+    OwnerServices {
         engine: engine.clone(),
         runtime: tokio_runtime(),
         interpreters: Arc::new(Counters::default()),
@@ -476,7 +476,7 @@ async fn start_nodes(engine: &Engine, count: usize) -> (Vec<Arc<Node>>, Arc<Atom
     let starts = Arc::clone(&interpreters.starts);
     let mut nodes = Vec::new();
     for _ in 0..count {
-        let surroundings = Surroundings {
+        let surroundings = OwnerServices {
             interpreters: Arc::<Counters>::clone(&interpreters),
             ..surroundings(engine)
         };

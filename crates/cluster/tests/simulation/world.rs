@@ -6,7 +6,7 @@ use cellblock_cluster::engine::{NodeRecord, NodeState, Sequence};
 use cellblock_cluster::history::{Acknowledged, History, Started};
 use cellblock_cluster::{
     BoxFuture, CallError, Chain, Gateway, Interpreter, Interpreters, Node, NodeId, NodeOptions,
-    RecordBody, RequestKey, Runtime, SessionId, Surroundings, embedded,
+    OwnerServices, RecordBody, RequestKey, Runtime, SessionId, embedded,
 };
 use cellblock_test_support::Dice;
 use serde_json::{Value, json};
@@ -168,7 +168,7 @@ impl World {
         let group = Group(self.next_group.fetch_add(1, Ordering::Relaxed));
         let id = NodeId::new(format!("n{name}_{}", group.0)).unwrap();
         let runtime = self.executor.runtime(group);
-        let surroundings = Surroundings {
+        let surroundings = OwnerServices {
             engine: self.shared.network.link(group, Arc::clone(&runtime)),
             runtime: Arc::clone(&runtime),
             interpreters: Arc::new(Lists {

@@ -28,13 +28,13 @@ pub struct Entry {
 pub struct Identity {
     device: (u32, u32),
     inode: u64,
-    born: (i64, u32),
+    created: (i64, u32),
 }
 
 impl Identity {
     /// Whether the file system says when files were made. Where it does not, a later file can have the same identity.
     pub fn is_certain(&self) -> bool {
-        self.born != (0, 0)
+        self.created != (0, 0)
     }
 }
 
@@ -59,11 +59,11 @@ impl Entry {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = statx(&self.descriptor, "", AtFlags::EMPTY_PATH, wanted)?;
         let is_told = found.stx_mask & StatxFlags::BTIME.bits() != 0;
-        let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
+        let created = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
         Ok(Identity {
             device: (found.stx_dev_major, found.stx_dev_minor),
             inode: found.stx_ino,
-            born: if is_told { born } else { (0, 0) },
+            created: if is_told { created } else { (0, 0) },
         })
     }
 

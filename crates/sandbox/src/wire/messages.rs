@@ -84,7 +84,7 @@ pub enum FromInit {
         asks: bool,
     },
     /// The head ended and nothing it started is left.
-    Ended(Death),
+    Ended(HeadExit),
     /// Whether this process is protected as a standby now.
     Protected {
         /// Which.
@@ -136,7 +136,7 @@ impl From<ForkFailure> for Error {
 
 /// The end of a head, in init's word.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Death {
+pub struct HeadExit {
     /// How.
     pub exit: Exit,
     /// Because init ended it for this.
@@ -188,7 +188,7 @@ impl FromInit {
                 asks: message.b == 1,
             },
             from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
-            from_init::ENDED => FromInit::Ended(Death {
+            from_init::ENDED => FromInit::Ended(HeadExit {
                 exit: Exit::from_status(message.a),
                 over: match message.b & 0xFF {
                     1 => Some(ExceededLimit::Memory),

@@ -11,7 +11,7 @@ use crate::state::AppState;
 use crate::store::{ChatRow, RunRow};
 use axum::http::StatusCode;
 use cellblock_agent::{
-    Agent, Conversation, LocalExecutor, SessionRequest, Surroundings, WorkspaceChoice,
+    Agent, CodeEnvironment, Conversation, LocalExecutor, SessionRequest, WorkspaceChoice,
 };
 use cellblock_protocol::{Journaling, Seed, SessionOptions, UnlistedHosts};
 use cellblock_tools::{Approval, Approver, SessionFuture, ToolError};
@@ -146,9 +146,9 @@ impl AppState {
     pub(super) fn chat_executor(&self, caller: &Caller, row: &ChatRow) -> LocalExecutor {
         let packages = self.host().environment().packages.iter();
         let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
-        let surroundings = Surroundings {
+        let surroundings = CodeEnvironment {
             unlisted_hosts: self.unlisted_hosts(caller),
-            ..Surroundings::default()
+            ..CodeEnvironment::default()
         };
         let (state, caller, row) = (self.clone(), caller.clone(), row.clone());
         let open = move |request: SessionRequest| -> SessionFuture {

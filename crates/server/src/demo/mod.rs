@@ -40,13 +40,13 @@ pub struct Demo {
 
 /// Where a visitor enters the demonstration.
 #[derive(Clone, Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct DemoLink {
     secret: [u8; 32],
     pub(crate) user: User,
     pub(crate) page: String,
 }
 
-impl Entrance {
+impl DemoLink {
     /// Whether this is the secret of the link.
     pub(crate) fn opens_with(&self, secret: &str) -> bool {
         crate::auth::hash_of(secret).ct_eq(&self.secret).into()
@@ -108,7 +108,7 @@ impl Demo {
         // This one is left waiting for the visitor.
         ask(state, &caller, &chat.id, script::APPROVAL).await?;
         let secret = Secret::random()?;
-        state.set_entrance(Entrance {
+        state.set_entrance(DemoLink {
             secret: secret.hash(),
             user,
             page: format!("/chats/{}", chat.id),

@@ -12,4 +12,4 @@ pub(crate) use live_session::{
     AnswerTo, CellOutcome, LiveSession, QueuedBy, SessionHooks, SessionParts,
 };
 pub(crate) use registry::Registry;
-pub(crate) use ring::{EventRing, Gone, RingEvent, Subject};
+pub(crate) use ring::{EventRing, EventsGone, RingEvent, Subject};

@@ -65,7 +65,7 @@ pub(crate) struct RingEvent {
 
 /// The answer to a reader whose next event is not in the ring: it must load the whole again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct EventsGone {
     /// The number before the oldest event that is there.
     pub(crate) oldest_after: u64,
 }
@@ -154,11 +154,11 @@ impl EventRing {
     }
 
     /// The next events after a number, in order. An empty list: there are none yet.
-    pub(crate) fn read_after(&self, after: u64) -> Result<Vec<Arc<RingEvent>>, Gone> {
+    pub(crate) fn read_after(&self, after: u64) -> Result<Vec<Arc<RingEvent>>, EventsGone> {
         let state = self.lock();
         let oldest_after = state.oldest_after();
         if after < oldest_after || after > state.newest {
-            return Err(Gone { oldest_after });
+            return Err(EventsGone { oldest_after });
         }
         let skip = usize::try_from(after - oldest_after).unwrap_or(usize::MAX);
         Ok(state
@@ -206,7 +206,7 @@ impl RingState {
 
 #[cfg(test)]
 mod tests {
-    use super::{EventRing, Gone, Subject};
+    use super::{EventRing, EventsGone, Subject};
     use proptest::prelude::*;
     use serde_json::Map;
 
@@ -220,7 +220,7 @@ mod tests {
         for _ in 0..5 {
             ring.publish("log", None, Map::new());
         }
-        assert_eq!(ring.read_after(1), Err(Gone { oldest_after: 2 }));
+        assert_eq!(ring.read_after(1), Err(EventsGone { oldest_after: 2 }));
         let seqs: Vec<u64> = ring
             .read_after(2)
             .unwrap_or_default()
@@ -235,10 +235,10 @@ mod tests {
         let ring = EventRing::new(Subject::Session("s".into()), 1);
         ring.publish("log", None, Map::new());
         let oldest_after = 1 << 40;
-        assert_eq!(ring.read_after(7), Err(Gone { oldest_after }));
+        assert_eq!(ring.read_after(7), Err(EventsGone { oldest_after }));
         assert_eq!(
             ring.read_after(oldest_after + 9),
-            Err(Gone { oldest_after })
+            Err(EventsGone { oldest_after })
         );
         assert_eq!(
             ring.read_after(oldest_after).map(|events| events.len()),

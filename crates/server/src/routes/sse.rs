@@ -1,7 +1,7 @@
 //! Streams of server-sent events from a ring.
 
 use crate::error::ApiError;
-use crate::live::{EventRing, Gone, RingEvent};
+use crate::live::{EventRing, EventsGone, RingEvent};
 use crate::state::AppState;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -49,7 +49,7 @@ pub(crate) fn position(
     }
 }
 
-fn gone_error(gone: Gone) -> ApiError {
+fn gone_error(gone: EventsGone) -> ApiError {
     ApiError::new(
         StatusCode::GONE,
         "events_gone",

@@ -11,7 +11,7 @@ use cellblock_protocol::{
     CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
     Usage, VariableChanges,
 };
-use cellblock_sandbox::{Death, ExceededLimit, Exit};
+use cellblock_sandbox::{ExceededLimit, Exit, HeadExit};
 
 /// The effect of a cell on the session's state.
 pub(crate) struct StateEffect {
@@ -229,7 +229,11 @@ impl CellRun {
         }
     }
 
-    pub(crate) fn why_it_died(&self, actor: &Actor, Death { exit, over, .. }: Death) -> Ending {
+    pub(crate) fn reason_of_exit(
+        &self,
+        actor: &Actor,
+        HeadExit { exit, over, .. }: HeadExit,
+    ) -> Ending {
         let kills = actor.placement.memory_kills();
         if let Some(hit) = actor.files.disk.hit() {
             return Ending::Limit(hit);

@@ -18,7 +18,7 @@ use crate::journal::Answers;
 use crate::wire::init_link::InitEvent;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, Strategy, Stream, Wall};
-use cellblock_sandbox::{Death, Exit};
+use cellblock_sandbox::{Exit, HeadExit};
 use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long a cell may take to listen to an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// How long an interrupt may go unheard before the head is nudged.
-const NUDGE_PERIOD: Duration = Duration::from_millis(100);
+const INTERRUPT_SIGNAL_PERIOD: Duration = Duration::from_millis(100);
 
 /// The host's side of a running cell.
 pub(crate) struct CellRun {
@@ -97,7 +97,7 @@ pub(crate) enum Finish {
     /// The head said so.
     Done(Box<Done>),
     /// The head is dead.
-    Ended(Death, Ending),
+    Ended(HeadExit, Ending),
     /// Even init is dead.
     Lost,
 }
@@ -242,7 +242,7 @@ impl CellRun {
                 biased;
                 sent = &mut sending => return Ok(sent),
                 () = sleep_until(limit.min(self.suspend_detector.next())) => {
-                    self.clock.forgive(self.suspend_detector.time_suspended(Instant::now()));
+                    self.clock.exclude(self.suspend_detector.time_suspended(Instant::now()));
                     if Instant::now() >= self.clock.deadline().unwrap_or(patience) {
                         return Err(TimeOver);
                     }
@@ -255,7 +255,7 @@ impl CellRun {
     /// does not read or the code waits for an answer, also about a host.
     fn keep_time(&mut self, actor: &Actor) {
         let lost = self.suspend_detector.time_suspended(Instant::now());
-        self.clock.forgive(lost);
+        self.clock.exclude(lost);
         if let Some(interrupt) = &mut self.interrupt {
             interrupt.deadline += lost;
         }
@@ -310,7 +310,7 @@ impl CellRun {
             Signal::Init(Ok(event)) => {
                 actor.note_init_event(event);
                 let death = actor.head.ended.take()?;
-                Some(Finish::Ended(death, self.why_it_died(actor, death)))
+                Some(Finish::Ended(death, self.reason_of_exit(actor, death)))
             }
             Signal::Init(Err(_)) => Some(Finish::Lost),
             Signal::Command(command) => self.obey(actor, command).await,
@@ -328,7 +328,7 @@ impl CellRun {
             Signal::TimeOver { deadline } => {
                 // If the host did not run, the cell has that time left, and may have answered meanwhile.
                 self.clock
-                    .forgive(self.suspend_detector.time_suspended(Instant::now()));
+                    .exclude(self.suspend_detector.time_suspended(Instant::now()));
                 match self.clock.deadline() == Some(deadline) {
                     true => {
                         self.note_place(actor).await;
@@ -344,7 +344,7 @@ impl CellRun {
             }
             Signal::NudgeDue => {
                 if let Some(interrupt) = &mut self.interrupt {
-                    interrupt.next_nudge = Instant::now() + NUDGE_PERIOD;
+                    interrupt.next_nudge = Instant::now() + INTERRUPT_SIGNAL_PERIOD;
                 }
                 actor.nudge_head().await;
                 None
@@ -374,7 +374,7 @@ impl CellRun {
                     .map_or(now + INTERRUPT_GRACE, |first| first.deadline);
                 self.interrupt = Some(Interrupt {
                     deadline,
-                    next_nudge: now + NUDGE_PERIOD,
+                    next_nudge: now + INTERRUPT_SIGNAL_PERIOD,
                 });
                 actor.interrupt_head(self.number).await;
             }
@@ -438,15 +438,15 @@ impl CellRun {
     /// Ends the head, for a reason of the host's or because it is about to end by itself.
     async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
         if ending == Ending::Itself {
-            return match actor.wait_for_death().await {
-                Some(death) => Finish::Ended(death, self.why_it_died(actor, death)),
+            return match actor.wait_for_head_exit().await {
+                Some(death) => Finish::Ended(death, self.reason_of_exit(actor, death)),
                 None => Finish::Lost,
             };
         }
         match actor.end_head().await {
             // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
             Some(death) => Finish::Ended(
-                Death {
+                HeadExit {
                     exit: Exit::Signal(9),
                     ..death
                 },

@@ -64,7 +64,7 @@ impl Clock {
     }
 
     /// Time in which the host itself did not run does not count: the host could neither hear the cell nor answer it.
-    pub(crate) fn forgive(&mut self, lost: Duration) {
+    pub(crate) fn exclude(&mut self, lost: Duration) {
         match &mut self.state {
             ClockState::RunningSince(since) | ClockState::StoppedSince(since) => *since += lost,
         }
@@ -165,19 +165,19 @@ mod tests {
         let mut now = begun;
         for _ in 0..5 {
             now += SuspendDetector::PERIOD;
-            clock.forgive(suspend_detector.time_suspended(now));
+            clock.exclude(suspend_detector.time_suspended(now));
         }
         assert_eq!(clock.deadline(), Some(begun + 3 * SECOND));
         now += 60 * SECOND;
-        clock.forgive(suspend_detector.time_suspended(now));
+        clock.exclude(suspend_detector.time_suspended(now));
         assert_eq!(
             clock.deadline(),
             Some(begun + 63 * SECOND - SuspendDetector::PERIOD)
         );
         // Nothing is forgiven twice, and a clock that stands still stands still.
-        clock.forgive(suspend_detector.time_suspended(now));
+        clock.exclude(suspend_detector.time_suspended(now));
         clock.stop();
-        clock.forgive(60 * SECOND);
+        clock.exclude(60 * SECOND);
         assert_eq!(clock.deadline(), None);
     }
 

@@ -94,9 +94,9 @@ impl Actor {
             files.catch_up();
             files.note_held(cell, held);
         };
-        // If the host fails at it, that is a flaw as well.
+        // If the host fails at it, that is such a reason as well.
         let _ = self.files.history.with(work).await;
-        self.checkpoints.flaw = self.files.history.lock().flaw();
+        self.checkpoints.unrestorable_reason = self.files.history.lock().unrestorable_reason();
     }
 
     /// Holds the session to its disk limit.

@@ -5,7 +5,7 @@ use crate::session::Shared;
 use crate::wire::channel::Channel;
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::Death;
+use cellblock_sandbox::HeadExit;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Head {
     /// Standard output and error, of all heads that follow one another.
     pub(crate) pipes: Pipes,
     /// How the head ended, when init has told it and the session has not dealt with it yet.
-    pub(crate) ended: Option<Death>,
+    pub(crate) ended: Option<HeadExit>,
     /// Questions that were asked while a cell ran.
     pub(crate) pending_queries: PendingQueries,
     /// Milliseconds of CPU that the head's earlier cells took.

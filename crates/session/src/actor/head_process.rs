@@ -3,19 +3,19 @@
 use crate::actor::{Actor, SWEEP_LIMIT};
 use crate::wire::init_link::InitEvent;
 use cellblock_protocol::guest::ToHead;
-use cellblock_sandbox::{Death, ToInit};
+use cellblock_sandbox::{HeadExit, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 
 impl Actor {
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too. The newest standby will go on.
-    pub(crate) async fn end_head(&mut self) -> Option<Death> {
+    pub(crate) async fn end_head(&mut self) -> Option<HeadExit> {
         self.end_head_for(self.checkpoints.standbys.back().map(|newest| newest.pid))
             .await
     }
 
     /// Ends the head as [`end_head`](Actor::end_head) does, with another standby that will go on. Init wakes it while the head is taken apart.
-    pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<Death> {
+    pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<HeadExit> {
         if let Some(death) = self.head.ended.take() {
             return Some(death);
         }
@@ -51,7 +51,7 @@ impl Actor {
     }
 
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
-    pub(crate) async fn wait_for_death(&mut self) -> Option<Death> {
+    pub(crate) async fn wait_for_head_exit(&mut self) -> Option<HeadExit> {
         const EXIT_GRACE: Duration = Duration::from_millis(200);
         match timeout(EXIT_GRACE, self.wait_for_exit()).await {
             Ok(death) => death,
@@ -60,7 +60,7 @@ impl Actor {
     }
 
     /// Waits until init says that the head ended; `None` when init is gone.
-    async fn wait_for_exit(&mut self) -> Option<Death> {
+    async fn wait_for_exit(&mut self) -> Option<HeadExit> {
         loop {
             self.note_init_events();
             if let Some(death) = self.head.ended.take() {

@@ -38,7 +38,7 @@ use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::wire::init_link::InitLink;
 use cellblock_protocol::{Event, ProcessStatus, SessionOptions};
-use cellblock_sandbox::{Cgroup, Death, SpawnRequest};
+use cellblock_sandbox::{Cgroup, HeadExit, SpawnRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,7 +167,7 @@ impl Actor {
             self.guard_disk(WatchTarget::LeftBehind);
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
-            if let Some(Death { exit, .. }) = self.head.ended.take() {
+            if let Some(HeadExit { exit, .. }) = self.head.ended.take() {
                 // No cell ran: what happened to the files was done from outside.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);

@@ -79,10 +79,10 @@ impl Actor {
     /// Copies what the last cells changed, so that the checkpoint has its files.
     pub(crate) async fn copy_files(&mut self) {
         if self.files.history.lock().is_behind() {
-            // If the host fails at it, that is a flaw as well.
+            // If the host fails at it, that is such a reason as well.
             let _ = self.files.history.with(FileHistory::catch_up).await;
         }
-        self.checkpoints.flaw = self.files.history.lock().flaw();
+        self.checkpoints.unrestorable_reason = self.files.history.lock().unrestorable_reason();
     }
 
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
@@ -215,11 +215,13 @@ impl Actor {
             .iter()
             .map(|standby| self.checkpoints.alone(standby))
             .sum();
-        self.checkpoints.unweighed += 1;
-        if estimate > budget || (hurry && self.checkpoints.unweighed < MAX_ESTIMATES_IN_A_ROW) {
+        self.checkpoints.estimates_in_a_row += 1;
+        if estimate > budget
+            || (hurry && self.checkpoints.estimates_in_a_row < MAX_ESTIMATES_IN_A_ROW)
+        {
             return estimate > budget;
         }
-        self.checkpoints.unweighed = 0;
+        self.checkpoints.estimates_in_a_row = 0;
         let held = self.files.disk.memory_beyond(self.checkpoints.head).await;
         held.is_some_and(|bytes| bytes > budget + OWN_MEMORY)
     }

@@ -67,7 +67,7 @@ pub(crate) struct Checkpoints {
     /// Why the newest state has no standby, where one was tried.
     pub(crate) obstacle: Option<String>,
     /// Why the newest state would come back without some of its files, where that is so.
-    pub(crate) flaw: Option<String>,
+    pub(crate) unrestorable_reason: Option<String>,
     /// The time when the next standby is made, if nothing comes in between.
     pub(crate) due: Option<Instant>,
     /// The strategy makes none.
@@ -75,7 +75,7 @@ pub(crate) struct Checkpoints {
     /// The head's process id inside, in init's word.
     pub(crate) head: u32,
     /// How many were made since their memory was last weighed.
-    pub(crate) unweighed: u32,
+    pub(crate) estimates_in_a_row: u32,
     /// The steps since the newest standby.
     pub(crate) steps: Steps,
     /// The safety net that the readers of the session's log were last told of.
@@ -94,11 +94,11 @@ impl Checkpoints {
             since: 0,
             revision: 0,
             obstacle: None,
-            flaw: None,
+            unrestorable_reason: None,
             due: None,
             is_disabled: false,
             head,
-            unweighed: 0,
+            estimates_in_a_row: 0,
             steps: Steps::default(),
             announced: CheckpointState::armed(),
         }
@@ -249,8 +249,8 @@ impl Checkpoints {
     /// The safety net that a cell would have now.
     pub(crate) fn state(&self) -> CheckpointState {
         if self.is_armed() {
-            let flaw = self.flaw.clone();
-            return flaw.map_or_else(CheckpointState::armed, |reason| {
+            let unrestorable_reason = self.unrestorable_reason.clone();
+            return unrestorable_reason.map_or_else(CheckpointState::armed, |reason| {
                 CheckpointState::behind(0, reason)
             });
         }

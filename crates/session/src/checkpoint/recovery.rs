@@ -225,7 +225,7 @@ impl Actor {
         self.end_processes().await;
         self.end_preserve_task().await;
         self.checkpoints.taken_back.clear();
-        if self.placement.lineage.has_relatives() {
+        if self.placement.lineage.has_family() {
             // The new init knows nothing of what is shared with them.
             runtime.share_nothing(&self.shared.workspace).await.ok()?;
         }

@@ -25,14 +25,14 @@ const BYTES_PER_FILE: u64 = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Disk {
     began_empty: bool,
-    looker: Arc<DiskLooker>,
+    meter: Arc<DiskMeter>,
     guard: DiskGuard,
     search: Option<JoinHandle<()>>,
 }
 
 /// Looks at what a session takes on disk.
 #[derive(Debug)]
-pub(crate) struct DiskLooker {
+pub(crate) struct DiskMeter {
     tracker: Arc<Mutex<Tracker>>,
     /// The session's temporary files, where they are on disk.
     temporary: Option<Arc<Mutex<Tracker>>>,
@@ -106,14 +106,14 @@ impl Added {
     }
 }
 
-impl DiskLooker {
+impl DiskMeter {
     /// Returns when something was touched.
-    pub(crate) async fn disturbed(&self) {
+    pub(crate) async fn wait_for_change(&self) {
         match &self.listeners[..] {
-            [one] => one.disturbed().await,
+            [one] => one.wait_for_change().await,
             [one, other, ..] => tokio::select! {
-                () = one.disturbed() => {}
-                () = other.disturbed() => {}
+                () = one.wait_for_change() => {}
+                () = other.wait_for_change() => {}
             },
             [] => std::future::pending().await,
         }
@@ -265,7 +265,7 @@ impl Disk {
         let began_empty = tracker.known().is_empty();
         let mut listeners = vec![tracker.listener()];
         listeners.extend(temporary.as_ref().map(Tracker::listener));
-        let looker = Arc::new(DiskLooker {
+        let meter = Arc::new(DiskMeter {
             tracker: Arc::new(Mutex::new(tracker)),
             temporary: temporary.map(|tracker| Arc::new(Mutex::new(tracker))),
             listeners,
@@ -277,16 +277,16 @@ impl Disk {
         });
         Disk {
             began_empty,
-            guard: DiskGuard::new(Arc::clone(&looker)),
-            looker,
+            guard: DiskGuard::new(Arc::clone(&meter)),
+            meter,
             search: None,
         }
     }
 
     /// The session has other processes from now on.
     pub(crate) fn move_to(&mut self, processes: Processes) {
-        *lock(&self.looker.processes) = Arc::new(processes);
-        *lock(&self.looker.seen) = SeenProcesses::default();
+        *lock(&self.meter.processes) = Arc::new(processes);
+        *lock(&self.meter.seen) = SeenProcesses::default();
     }
 
     /// Whether there was nothing in the workspace when the session began.
@@ -296,7 +296,7 @@ impl Disk {
 
     /// Holds the session to this limit, and tells what is the host's own in it.
     pub(crate) fn guard(&mut self, target: WatchTarget, limit: Option<u64>, own: Own) {
-        *lock(&self.looker.own) = own;
+        *lock(&self.meter.own) = own;
         if self.guard.target() != target {
             // Where that is not known, nothing counts as brought by others.
             let most = Added {
@@ -304,14 +304,14 @@ impl Disk {
                 files: usize::MAX,
                 ..Added::default()
             };
-            let ground = self.looker.measured().unwrap_or(most);
+            let ground = self.meter.measured().unwrap_or(most);
             self.guard.watch(target, limit, ground);
         }
     }
 
     /// The host has put a descriptor into this socket, given by its inode, and gives the socket to the session.
     pub(crate) fn expect_descriptors_in(&self, socket: u64) {
-        lock(&self.looker.own).laid.push(socket);
+        lock(&self.meter.own).laid.push(socket);
     }
 
     /// The limit that the session is over, if it is. Its head is dead then, or dies.
@@ -337,12 +337,12 @@ impl Disk {
     /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
     pub(crate) async fn look_at_end(&self) -> Added {
         match self.quickly(Tracker::added) {
-            Some(added) if !added.vanished && self.looker.knows_of_none_without_name() => {
-                self.looker.without_brought(added)
+            Some(added) if !added.vanished && self.meter.knows_of_none_without_name() => {
+                self.meter.without_brought(added)
             }
             _ => {
-                let looker = Arc::clone(&self.looker);
-                let look = spawn_blocking(move || looker.look(None)).await;
+                let meter = Arc::clone(&self.meter);
+                let look = spawn_blocking(move || meter.look(None)).await;
                 look.unwrap_or_default().added
             }
         }
@@ -350,7 +350,7 @@ impl Disk {
 
     /// Bytes of memory that the session's processes hold beyond the head with this id inside.
     pub(crate) async fn memory_beyond(&self, head: u32) -> Option<u64> {
-        let processes = self.looker.processes();
+        let processes = self.meter.processes();
         let work = move || processes.find()?.memory_beyond(head);
         spawn_blocking(work).await.ok().flatten()
     }
@@ -358,7 +358,7 @@ impl Disk {
     /// The processes of the fork that this session made last. They are looked for in the background; until the search is over,
     /// which [`has_found_fork`](Disk::has_found_fork) waits for, there must be no other fork.
     pub(crate) fn youngest_fork(&mut self) -> Processes {
-        let parents = self.looker.processes();
+        let parents = self.meter.processes();
         let found = Arc::new(OnceLock::new());
         let result = Arc::clone(&found);
         let workspace = parents.workspace.clone();
@@ -374,7 +374,7 @@ impl Disk {
 
     /// Whose open files must not be shared with a fork.
     pub(crate) fn processes(&self) -> Arc<Processes> {
-        self.looker.processes()
+        self.meter.processes()
     }
 
     /// Waits until the processes of the last fork were found, or not.
@@ -386,20 +386,20 @@ impl Disk {
 
     /// Whether code of the session can run while no cell does: in a process or a thread that a cell left running.
     pub(crate) fn can_run_on(&self) -> bool {
-        self.looker.can_run_on()
+        self.meter.can_run_on()
     }
 
     /// Begins to look for files that can be changed without being noticed, on a thread of its own.
     pub(crate) async fn held_by_spawned(&self) -> Vec<PathBuf> {
-        let looker = Arc::clone(&self.looker);
-        let look = spawn_blocking(move || looker.held_by_spawned());
+        let meter = Arc::clone(&self.meter);
+        let look = spawn_blocking(move || meter.held_by_spawned());
         look.await.unwrap_or_default()
     }
 
     /// Looks for files of the workspace that processes of the session hold.
     pub(crate) fn look_for_held_files(&self) -> JoinHandle<HeldFiles> {
-        let looker = Arc::clone(&self.looker);
-        spawn_blocking(move || looker.held_files())
+        let meter = Arc::clone(&self.meter);
+        spawn_blocking(move || meter.held_files())
     }
 
     /// What the cell that just ended changed.
@@ -416,14 +416,14 @@ impl Disk {
         if let Some(changes) = self.quickly(work) {
             return changes;
         }
-        let tracker = Arc::clone(&self.looker.tracker);
+        let tracker = Arc::clone(&self.meter.tracker);
         let work = move || work(&mut lock(&tracker));
         spawn_blocking(work).await.unwrap_or_default()
     }
 
     /// Does the work here and now, if it is little.
     fn quickly<T>(&self, work: fn(&mut Tracker) -> T) -> Option<T> {
-        let mut tracker = match self.looker.tracker.try_lock() {
+        let mut tracker = match self.meter.tracker.try_lock() {
             Ok(tracker) => tracker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,

@@ -4,7 +4,7 @@
 //! over its limit loses its head at once, and with it init ends everything else; the session's own task judges afterwards.
 
 use crate::actor::exit_status::LimitHit;
-use crate::files::disk::{Added, DiskLooker, Look};
+use crate::files::disk::{Added, DiskMeter, Look};
 use crate::files::unlinked::WriteCount;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,7 +66,7 @@ struct GuardState {
 }
 
 impl DiskGuard {
-    pub(crate) fn new(looker: Arc<DiskLooker>) -> DiskGuard {
+    pub(crate) fn new(meter: Arc<DiskMeter>) -> DiskGuard {
         let commands = GuardCommands {
             target: WatchTarget::None,
             since: Instant::now(),
@@ -80,7 +80,7 @@ impl DiskGuard {
         });
         let (sender, reports) = watch::channel(Report::default());
         let task = GuardTask {
-            looker,
+            meter,
             state: Arc::clone(&state),
             reports: sender,
             last: Last {
@@ -150,7 +150,7 @@ impl Drop for DiskGuard {
 
 /// The task.
 struct GuardTask {
-    looker: Arc<DiskLooker>,
+    meter: Arc<DiskMeter>,
     state: Arc<GuardState>,
     reports: watch::Sender<Report>,
     last: Last,
@@ -190,19 +190,19 @@ impl GuardTask {
                 sleep(LOOK_PERIOD / 10).await;
                 continue;
             }
-            let looker = Arc::clone(&self.looker);
+            let meter = Arc::clone(&self.meter);
             if cause == Cause::Tick && commands.target == WatchTarget::LeftBehind {
                 let (write_count, processor) = (self.last.write_count, self.last.processor);
-                let is_idle = spawn_blocking(move || looker.is_idle_since(write_count, processor));
+                let is_idle = spawn_blocking(move || meter.is_idle_since(write_count, processor));
                 if is_idle.await.unwrap_or(false) {
                     continue;
                 }
             }
-            let (looker, begun) = (Arc::clone(&self.looker), Instant::now());
+            let (meter, begun) = (Arc::clone(&self.meter), Instant::now());
             let enough = commands
                 .limit
                 .filter(|_| commands.target == WatchTarget::Cell);
-            let Ok(look) = spawn_blocking(move || looker.look(enough)).await else {
+            let Ok(look) = spawn_blocking(move || meter.look(enough)).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.
@@ -215,8 +215,8 @@ impl GuardTask {
             self.note(&look, added.bytes, begun);
             if is_current && let Some(hit) = added.over(commands.limit) {
                 *lock(&self.state.hit) = Some(hit);
-                let looker = Arc::clone(&self.looker);
-                let _ = spawn_blocking(move || looker.kill_head()).await;
+                let meter = Arc::clone(&self.meter);
+                let _ = spawn_blocking(move || meter.kill_head()).await;
             }
             self.reports.send_replace(Report {
                 processor: look.processor,
@@ -228,7 +228,7 @@ impl GuardTask {
         let is_ticking = self.last.is_ticking;
         tokio::select! {
             () = self.state.nudge.notified() => Cause::Nudge,
-            () = self.looker.disturbed() => {
+            () = self.meter.wait_for_change() => {
                 let commands = *lock(&self.state.commands);
                 sleep_until(self.last.ended.max(commands.since) + self.pause(commands.limit)).await;
                 Cause::News
@@ -277,7 +277,7 @@ impl GuardTask {
             self.last.bytes
         };
         let brought = bytes_brought(look, known, &self.last.write_count, self.last.processor);
-        self.looker.accept(brought);
+        self.meter.accept(brought);
         let ran = look.processor.saturating_sub(self.processor);
         let files = files_brought(look.added.files, commands.ground.files, ran);
         Added {

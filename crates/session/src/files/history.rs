@@ -242,7 +242,7 @@ impl FileHistory {
     }
 
     /// Why going back to the newest state would not bring every file back, if that is so.
-    pub(crate) fn flaw(&self) -> Option<String> {
+    pub(crate) fn unrestorable_reason(&self) -> Option<String> {
         if self.is_damaged {
             return Some(DAMAGE.to_owned());
         }

@@ -61,7 +61,7 @@ async fn without_a_panic_all_is_put_back_and_nothing_is_said() {
         .go_back(1, Changes::default(), Vec::new())
         .await;
     assert_eq!((failed, scene.contents()), (Vec::new(), "one".to_owned()));
-    assert_eq!(scene.history.lock().flaw(), None);
+    assert_eq!(scene.history.lock().unrestorable_reason(), None);
 }
 
 #[tokio::test]
@@ -82,7 +82,10 @@ async fn after_a_panic_what_can_be_is_put_back_and_the_rest_is_told() {
         (vec![DAMAGE.to_owned()], "one".to_owned())
     );
     // No later checkpoint is what it should be either.
-    assert_eq!(scene.history.lock().flaw().as_deref(), Some(DAMAGE));
+    assert_eq!(
+        scene.history.lock().unrestorable_reason().as_deref(),
+        Some(DAMAGE)
+    );
 }
 
 #[tokio::test]
@@ -105,14 +108,14 @@ async fn a_copy_that_did_not_fit_is_a_flaw_until_there_is_room() {
     let store = store.join("store");
     fs::write(&store, "in the way").unwrap();
     scene.history.lock().catch_up();
-    let flaw = scene.history.lock().flaw().unwrap();
+    let unrestorable_reason = scene.history.lock().unrestorable_reason().unwrap();
     assert!(
-        flaw.starts_with("no copy could be made of every file: x: "),
-        "{flaw}"
+        unrestorable_reason.starts_with("no copy could be made of every file: x: "),
+        "{unrestorable_reason}"
     );
     fs::remove_file(&store).unwrap();
     scene.history.lock().catch_up();
-    assert_eq!(scene.history.lock().flaw(), None);
+    assert_eq!(scene.history.lock().unrestorable_reason(), None);
     scene.cell_wrote(2, "two");
     let failed = scene
         .history

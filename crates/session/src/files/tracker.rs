@@ -2,7 +2,7 @@
 
 use crate::files::disk::Added;
 use crate::files::seen::{Found, Kind, Seen};
-use crate::files::watch::{Listener, Touched, Watch, Watcher};
+use crate::files::watch::{ChangedPaths, Listener, Watch, Watcher};
 use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -27,9 +27,9 @@ pub(crate) struct Tracker {
     names: HashMap<u64, BTreeSet<PathBuf>>,
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
-    pending: Touched,
+    pending: ChangedPaths,
     /// The part of it that came after the last look at sizes.
-    unmeasured: Touched,
+    unmeasured: ChangedPaths,
     measure: SizeIndex,
     /// Bytes and entries that were there before the session.
     ground: (u64, usize),
@@ -73,8 +73,8 @@ impl Tracker {
             known: entries,
             names,
             lately: VecDeque::new(),
-            pending: Touched::default(),
-            unmeasured: Touched::default(),
+            pending: ChangedPaths::default(),
+            unmeasured: ChangedPaths::default(),
             ground: measure.total(),
             measure,
             vanished: false,
@@ -116,7 +116,7 @@ impl Tracker {
     /// Whether what happened since the last look is looked at in no time.
     pub(crate) fn has_little_to_do(&mut self) -> bool {
         self.gather();
-        let Touched {
+        let ChangedPaths {
             paths,
             directories,
             everything,
@@ -175,7 +175,7 @@ impl Tracker {
     }
 
     /// Directories grow with what is put into them, and on some file systems they stay as large when it is removed again.
-    fn measure_directories(&mut self, touched: &Touched) {
+    fn measure_directories(&mut self, touched: &ChangedPaths) {
         let parents = touched.paths.iter().filter_map(|path| path.parent());
         let directories: BTreeSet<&Path> = parents
             .chain(touched.marked.iter().map(PathBuf::as_path))
@@ -194,7 +194,7 @@ impl Tracker {
         self.pending.add(touched);
     }
 
-    fn differences(&mut self, touched: Touched) -> Changes {
+    fn differences(&mut self, touched: ChangedPaths) -> Changes {
         let mut changes = Changes::default();
         if touched.everything {
             self.watch.begin_anew();
@@ -209,7 +209,7 @@ impl Tracker {
         }
         self.follow_names(&mut changes);
         self.measure_directories(&touched);
-        self.unmeasured = Touched::default();
+        self.unmeasured = ChangedPaths::default();
         self.vanished = false;
         changes
     }
@@ -317,7 +317,7 @@ impl Tracker {
 }
 
 /// The touched paths without those below another: a look at that one sees them too.
-fn roots(touched: &Touched) -> Vec<&Path> {
+fn roots(touched: &ChangedPaths) -> Vec<&Path> {
     if touched.everything {
         return vec![Path::new("")];
     }

@@ -110,7 +110,7 @@ impl PathWatch {
         loop {
             tokio::select! {
                 () = self.session.commands.closed() => return None,
-                () = self.listener.disturbed() => {}
+                () = self.listener.wait_for_change() => {}
                 () = tokio::time::sleep(LOOK_INTERVAL), if !self.is_root_there => {}
             }
             let changes = self.take().await;
@@ -123,7 +123,7 @@ impl PathWatch {
     /// The changes since the last call, without waiting for any.
     pub async fn take(&mut self) -> Vec<WatchedChange> {
         let root = self.root.clone();
-        let mut told = Told::new(&root);
+        let mut told = ReportedChanges::new(&root);
         self.look_for_root(&mut told).await;
         for _ in 0..MAX_ROUNDS {
             let recorded = self.take_recorded().await;
@@ -159,7 +159,7 @@ impl PathWatch {
     }
 
     /// Watches the directory again when it is back.
-    async fn look_for_root(&mut self, told: &mut Told<'_>) {
+    async fn look_for_root(&mut self, told: &mut ReportedChanges<'_>) {
         if self.is_root_there {
             return;
         }
@@ -170,7 +170,11 @@ impl PathWatch {
         }
     }
 
-    async fn look_into_all(&mut self, directories: Vec<NewDirectory>, told: &mut Told<'_>) {
+    async fn look_into_all(
+        &mut self,
+        directories: Vec<NewDirectory>,
+        told: &mut ReportedChanges<'_>,
+    ) {
         if self.below == Below::NotWatched {
             return;
         }
@@ -264,16 +268,16 @@ enum Contents {
 }
 
 /// The changes of one answer.
-struct Told<'a> {
+struct ReportedChanges<'a> {
     root: &'a str,
     changes: Vec<WatchedChange>,
     /// Entries of new directories that were found there, and will be told by the kernel too.
     found: HashSet<PathBuf>,
 }
 
-impl Told<'_> {
-    fn new(root: &str) -> Told<'_> {
-        Told {
+impl ReportedChanges<'_> {
+    fn new(root: &str) -> ReportedChanges<'_> {
+        ReportedChanges {
             root,
             changes: Vec::new(),
             found: HashSet::new(),

@@ -45,7 +45,7 @@ struct Registry {
     /// Those that are being started.
     starting: BTreeSet<u64>,
     /// Those that are to end as soon as they have started, and why.
-    doomed: BTreeMap<u64, ProcessStatus>,
+    to_end: BTreeMap<u64, ProcessStatus>,
 }
 
 /// How many processes had been started at some moment. Those that came later are younger.
@@ -82,16 +82,16 @@ impl Processes {
         let started = spawner.start(spawn, starting.number).await?;
         drop(connection);
         let state = Arc::clone(&started.state);
-        let doom = {
+        let end_when_started = {
             let mut registry = self.lock();
             registry.add(Arc::clone(&state));
-            registry.doomed.remove(&state.number)
+            registry.to_end.remove(&state.number)
         };
         drop(starting);
         // Before anything is read: a reader from the beginning loses nothing.
         let events = ProcessEvents::new(Arc::clone(&state.output), 0);
         tokio::spawn(started.run());
-        if let Some(reason) = doom {
+        if let Some(reason) = end_when_started {
             state.request_end(reason).await;
         }
         Ok((Process(state), events))
@@ -154,8 +154,8 @@ impl Processes {
         let younger: Vec<_> = {
             let mut registry = self.lock();
             let starting = registry.starting.range(mark.0 + 1..);
-            let doomed: Vec<_> = starting.map(|number| (*number, reason)).collect();
-            registry.doomed.extend(doomed);
+            let to_end: Vec<_> = starting.map(|number| (*number, reason)).collect();
+            registry.to_end.extend(to_end);
             registry.left_after(mark).collect()
         };
         for process in &younger {
@@ -226,6 +226,6 @@ impl Drop for Starting<'_> {
     fn drop(&mut self) {
         let mut registry = self.processes.lock();
         registry.starting.remove(&self.number);
-        registry.doomed.remove(&self.number);
+        registry.to_end.remove(&self.number);
     }
 }

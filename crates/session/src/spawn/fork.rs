@@ -62,7 +62,7 @@ impl Lineage {
     }
 
     /// Whether there are sessions that it was forked from, or that were forked from it.
-    pub(crate) fn has_relatives(&self) -> bool {
+    pub(crate) fn has_family(&self) -> bool {
         Arc::strong_count(&self.family) > 1
     }
 

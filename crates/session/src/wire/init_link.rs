@@ -9,7 +9,7 @@
 
 use crate::Error;
 use crate::wire::packets::Packets;
-use cellblock_sandbox::{Death, ForkFailure, FromInit, Packet, StandbyOrigin, ToInit};
+use cellblock_sandbox::{ForkFailure, FromInit, HeadExit, Packet, StandbyOrigin, ToInit};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -31,7 +31,7 @@ type WaitingRequest = Box<dyn FnMut(&FromInit) -> Delivery + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum InitEvent {
     /// The head ended, and nothing that it started is left.
-    HeadEnded(Death),
+    HeadEnded(HeadExit),
     /// A standby died by itself.
     StandbyLost { pid: u32 },
 }

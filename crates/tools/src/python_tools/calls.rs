@@ -1,6 +1,6 @@
 //! The calls of tools written in Python: side by side, in one cell of their session.
 
-use super::session::{GIVE, LoadedFunction, TAKE, ToolsSource};
+use super::session::{LoadedFunction, RECEIVE_VALUE, SEND_VALUE, ToolsSource};
 use crate::{Output, Part, ToolError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -143,7 +143,7 @@ async fn carry_calls(
                 }
             }
         }
-        let code = format!("sys.modules['cellblock_serve'].serve({TAKE}, {GIVE})");
+        let code = format!("sys.modules['cellblock_serve'].serve({RECEIVE_VALUE}, {SEND_VALUE})");
         match session.start(Cell::new(code).timeout(CELL_TIME_LIMIT)) {
             Ok(running) => {
                 CallsOfCell::new(running)
@@ -203,7 +203,7 @@ impl CallsOfCell {
             tokio::select! {
                 biased;
                 event = self.running.next() => match event {
-                    Some(Event::ToolCall { call, name, arguments }) if name == TAKE => {
+                    Some(Event::ToolCall { call, name, arguments }) if name == RECEIVE_VALUE => {
                         drop(arguments);
                         self.question = Some(call);
                     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 const LOADER: &str = include_str!("loader.py");
 const SERVE: &str = include_str!("serve.py");
 /// The function by which code in the session gives a result to the host: a tool of this session.
-pub(super) const GIVE: &str = "cellblock_give";
+pub(super) const SEND_VALUE: &str = "cellblock_give";
 /// The function by which code in the session takes the next call from the host: a tool of this session.
-pub(super) const TAKE: &str = "cellblock_take";
+pub(super) const RECEIVE_VALUE: &str = "cellblock_take";
 /// The time limit of loading. Imports of large libraries are slow.
 const LOAD_TIME_LIMIT: Duration = Duration::from_secs(120);
 
@@ -37,7 +37,7 @@ pub(super) struct ToolsSource {
 /// The outcome of the cell that loads the tools.
 struct CellWithResult {
     result: CellResult,
-    /// The arguments of the last call of [`GIVE`].
+    /// The arguments of the last call of [`SEND_VALUE`].
     given: Option<Map<String, Value>>,
 }
 
@@ -65,8 +65,8 @@ impl ToolsSource {
             parameters: Map::new(),
         };
         let functions = vec![
-            function(GIVE, "Gives a result to the host."),
-            function(TAKE, "Takes the next call from the host."),
+            function(SEND_VALUE, "Gives a result to the host."),
+            function(RECEIVE_VALUE, "Takes the next call from the host."),
         ];
         session
             .set_tools(functions)
@@ -78,7 +78,7 @@ impl ToolsSource {
              for name, source in (('cellblock_loader', {}), ('cellblock_serve', {})):\n    \
                  module = sys.modules[name] = types.ModuleType(name)\n    \
                  exec(compile(source, f'<{{name}}>', 'exec'), vars(module))\n\
-             {GIVE}(kind='json', data=sys.modules['cellblock_loader'].load('.', globals().pop('cellblock_secrets')))",
+             {SEND_VALUE}(kind='json', data=sys.modules['cellblock_loader'].load('.', globals().pop('cellblock_secrets')))",
             python_literal(LOADER),
             python_literal(SERVE),
         );

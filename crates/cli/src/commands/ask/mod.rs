@@ -104,7 +104,7 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
     note.attach(&recorder);
     let conversation = prepared.agent.conversation();
     let task = RunTask::Ask(&prepared.question);
-    conduct(
+    run_and_report(
         args,
         conversation,
         task,
@@ -116,7 +116,7 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
 }
 
 /// Carries a run out, prints what came of it, and says with which status to end.
-async fn conduct(
+async fn run_and_report(
     args: &AskArgs,
     mut conversation: Conversation,
     task: RunTask<'_>,

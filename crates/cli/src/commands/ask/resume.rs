@@ -1,6 +1,6 @@
 //! A run that was cut off goes on.
 
-use super::{AskArgs, conduct, prepare};
+use super::{AskArgs, prepare, run_and_report};
 use crate::agent_run::{
     RunRecorder, RunRestoration, RunSetup, RunTask, journal_of, read_files, run_store,
 };
@@ -66,7 +66,7 @@ pub(crate) async fn resume(options: ResumeOptions, console: &Console) -> anyhow:
             RunTask::Ask(&run.start.question),
         ),
     };
-    conduct(
+    run_and_report(
         &args,
         conversation,
         task,

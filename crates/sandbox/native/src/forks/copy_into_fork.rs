@@ -183,7 +183,7 @@ fn join_fork(state: &CopyState) -> Result<()> {
         }
         close(cgroup);
     }
-    if !landlock::can_part() {
+    if !landlock::can_separate() {
         // Then the parent goes on under the same rules, and could look into us unless we are closed.
         privileges::set_dumpable(false);
     }

@@ -129,7 +129,7 @@ impl Copying {
     /// In the original, after a copy that is the head of a fork: the threads go on, each parted from that fork first.
     pub fn release_threads_parted(self) {
         if let Copying::AllThreads(stopped) = self {
-            stopped.release_parted();
+            stopped.release_separated();
         }
     }
 

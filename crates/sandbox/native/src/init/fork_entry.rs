@@ -32,7 +32,7 @@ impl Session {
     pub(super) fn handle_ptrace(&mut self, notification: &Notification) {
         let listener = self.init.listener;
         let pid = notification.caller();
-        let wish = trace::wish_to_be_traced(notification.arguments());
+        let wish = trace::trace_me_arguments(notification.arguments());
         if self.is_entering(pid) {
             // The process was interrupted after it got the permission, and asks again.
             return notify::answer(listener, notification, wish.is_some());

@@ -10,7 +10,7 @@ use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
-use crate::init::watchdog::{self, Finding, Glance, Watched};
+use crate::init::watchdog::{self, Finding, MemorySample, Watched};
 use crate::sys::{Errno, Pid, monotonic_milliseconds, nr, poll, signals};
 use crate::walls::limits;
 use crate::wire::message::from_init;
@@ -117,7 +117,7 @@ impl Session {
         glance.calls_for_look(self.looked_at, limit)
     }
 
-    fn glance(&self) -> Option<Glance> {
+    fn glance(&self) -> Option<MemorySample> {
         let head = self.init.head?;
         Some(self.watched(head, &[]).glance())
     }
@@ -150,7 +150,7 @@ impl Session {
             }
             Finding::Doubtful(bytes) => {
                 self.doubts += 1;
-                self.doubts >= watchdog::max_doubts(bytes)
+                self.doubts >= watchdog::max_uncertain_checks(bytes)
             }
             Finding::OverWith(standby) => {
                 self.lose_standby(standby);

@@ -25,7 +25,7 @@ use crate::forks::user_namespace::NextUserNamespace;
 use crate::init::notify::{Listener, Protected};
 use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
-use crate::init::watchdog::Glance;
+use crate::init::watchdog::MemorySample;
 use crate::init::watchdog::shared_memory::SharedMemory;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::task_starts::TaskStarts;
@@ -97,8 +97,8 @@ pub fn run(init: Init) -> ! {
         standbys: Standbys::none(),
         unclaimed: false,
         doubts: 0,
-        looked_at: Glance::default(),
-        glanced: Glance::default(),
+        looked_at: MemorySample::default(),
+        glanced: MemorySample::default(),
         next_glance: 0,
         forks: Forks::none(),
         family: ForkFamily::none(),
@@ -244,9 +244,9 @@ struct Session {
     /// How often in a row the watchdog was not sure.
     doubts: u32,
     /// What the processes had when they were last looked at closely.
-    looked_at: Glance,
+    looked_at: MemorySample,
     /// What they had at the last glance.
-    glanced: Glance,
+    glanced: MemorySample,
     /// When to glance again, in milliseconds.
     next_glance: u64,
     /// Sessions that were made from this one.

@@ -14,7 +14,7 @@ pub trait Protected {
 
     /// Whether some of the protected must not even be stopped for a moment: a shell would take a job that stops for one that a person
     /// has stopped, and a job that a person has stopped must not go on.
-    fn has_bystanders(&self) -> bool {
+    fn has_spared_processes(&self) -> bool {
         false
     }
 }

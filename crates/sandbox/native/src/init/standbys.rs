@@ -67,7 +67,7 @@ impl Protected for Preserved<'_> {
             || self.spawner.has(self.proc_directory, pid)
     }
 
-    fn has_bystanders(&self) -> bool {
+    fn has_spared_processes(&self) -> bool {
         self.spawner.is_there()
     }
 

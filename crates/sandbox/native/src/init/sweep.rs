@@ -37,7 +37,7 @@ pub fn sweep(
     mut seen: impl FnMut(Ended),
     mut at_rest: Option<impl FnOnce(bool)>,
 ) {
-    let stops_all = reach == Reach::Namespace && !protected.has_bystanders();
+    let stops_all = reach == Reach::Namespace && !protected.has_spared_processes();
     if stops_all {
         // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once, but for standbys:
         // forked sessions are among them.

@@ -121,7 +121,7 @@ pub fn be_traced_by_parent(hints: [usize; 5]) -> Result<()> {
 }
 
 /// Whether the arguments of `ptrace` are those of [`be_traced_by_parent`]; then what follows.
-pub fn wish_to_be_traced(arguments: &[u64; 6]) -> Option<[u64; 5]> {
+pub fn trace_me_arguments(arguments: &[u64; 6]) -> Option<[u64; 5]> {
     let [request, hints @ ..] = *arguments;
     (request == TRACE_ME as u64).then_some(hints)
 }
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn a_request_that_is_none_in_its_lower_half_alone_is_no_wish_to_be_traced() {
         assert_eq!(
-            wish_to_be_traced(&[0, 1, 2, 3, 4, 5]),
+            trace_me_arguments(&[0, 1, 2, 3, 4, 5]),
             Some([1, 2, 3, 4, 5])
         );
-        assert_eq!(wish_to_be_traced(&[1 << 32, 1, 2, 3, 4, 5]), None);
-        assert_eq!(wish_to_be_traced(&[16, 1, 2, 3, 4, 5]), None);
+        assert_eq!(trace_me_arguments(&[1 << 32, 1, 2, 3, 4, 5]), None);
+        assert_eq!(trace_me_arguments(&[16, 1, 2, 3, 4, 5]), None);
     }
 }

@@ -124,7 +124,7 @@ pub fn part_thread_from_forks() -> Result<()> {
 }
 
 /// Whether it can be parted from one more.
-pub fn can_part() -> bool {
+pub fn can_separate() -> bool {
     LAYERS.load(Ordering::Relaxed) < MAX_LAYERS
 }
 

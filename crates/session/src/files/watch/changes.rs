@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Touched paths that wait to be looked at; past this, everything is looked at instead.
+/// ChangedPaths paths that wait to be looked at; past this, everything is looked at instead.
 const MAX_TOUCHED: usize = 20_000;
 /// Changes of a recording watch that wait to be taken; past this, they are lost, and that is told.
 const MAX_RECORDED: usize = 10_000;
@@ -44,7 +44,7 @@ pub(crate) enum RecordedKind {
 
 /// The paths that were touched since the last query, relative to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Touched {
+pub(crate) struct ChangedPaths {
     pub(crate) paths: BTreeSet<PathBuf>,
     /// Directories that have other attributes now: what is in them is as it was.
     pub(crate) marked: BTreeSet<PathBuf>,
@@ -93,7 +93,7 @@ pub(super) fn recorded_kind(events: ReadFlags, cookie: u32) -> Option<RecordedKi
     .find_map(|(flag, kind)| events.contains(flag).then_some(kind))
 }
 
-impl Touched {
+impl ChangedPaths {
     pub(super) fn note(&mut self, directory: &Path, name: &OsStr, what: WatchSubject) {
         if self.paths.len() + self.marked.len() >= MAX_TOUCHED {
             self.look_at_everything();
@@ -119,7 +119,7 @@ impl Touched {
     }
 
     /// Takes in what was touched later.
-    pub(crate) fn add(&mut self, later: Touched) {
+    pub(crate) fn add(&mut self, later: ChangedPaths) {
         self.everything |= later.everything || self.paths.len() + later.paths.len() > MAX_TOUCHED;
         self.directories |= later.directories;
         if self.everything {

@@ -5,7 +5,7 @@
 
 mod changes;
 
-pub(crate) use changes::{Recorded, RecordedChange, RecordedKind, Touched};
+pub(crate) use changes::{ChangedPaths, Recorded, RecordedChange, RecordedKind};
 
 use changes::{WatchSubject, recorded_kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -45,7 +45,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Tree {
-    touched: Touched,
+    touched: ChangedPaths,
     watches: usize,
     /// Some directory could not be watched: whatever happens there is not told.
     blind: bool,
@@ -135,7 +135,7 @@ impl Watch {
     }
 
     /// Takes the paths that were touched since the last call.
-    pub(crate) fn take(&self) -> Touched {
+    pub(crate) fn take(&self) -> ChangedPaths {
         let mut state = self.watcher.lock();
         state.read_events();
         state
@@ -187,7 +187,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Returns when something was touched that was not queried yet.
-    pub(crate) async fn disturbed(&self) {
+    pub(crate) async fn wait_for_change(&self) {
         loop {
             let news = self.news.notified();
             if self.watcher.lock().has_news(self.tree) {

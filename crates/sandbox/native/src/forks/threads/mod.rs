@@ -27,7 +27,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use kernel::{own_id_address, robust_list, thread_pointer};
 use restart::{TemporaryStacks, register_sequences, start_thread};
 use saved::{
-    CLAIMED, IS_STOPPING, PARTINGS, RESTARTED, SEQUENCE_BYTES, SEQUENCE_OFFSET, entry,
+    CLAIMED, IS_STOPPING, RESTARTED, SEPARATIONS, SEQUENCE_BYTES, SEQUENCE_OFFSET, entry,
     forget_entries,
 };
 use stop::{install_handler, release, stop_all};
@@ -163,8 +163,8 @@ impl Stopped {
     }
 
     /// In the original, after a copy that is the head of a fork: lets the threads go on. Before anything else each parts from that fork.
-    pub fn release_parted(self) {
-        PARTINGS.fetch_add(1, SeqCst);
+    pub fn release_separated(self) {
+        SEPARATIONS.fetch_add(1, SeqCst);
         release();
     }
 

@@ -57,7 +57,7 @@ pub(super) static PARKED: AtomicU32 = AtomicU32::new(0);
 /// Changes when the stopped threads shall go on.
 pub(super) static RELEASES: AtomicU32 = AtomicU32::new(0);
 /// Changes when the stopped threads shall part from a fork before they go on.
-pub(super) static PARTINGS: AtomicU32 = AtomicU32::new(0);
+pub(super) static SEPARATIONS: AtomicU32 = AtomicU32::new(0);
 /// How many threads of a copy run again.
 pub(super) static RESTARTED: AtomicU32 = AtomicU32::new(0);
 pub(super) static SEQUENCE_OFFSET: AtomicIsize = AtomicIsize::new(0);

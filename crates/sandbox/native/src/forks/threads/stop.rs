@@ -4,7 +4,7 @@ use super::kernel::{
     own_id, own_id_address, own_name, own_processors, robust_list, thread_pointer, wait_for_change,
     wake_all,
 };
-use super::saved::{CLAIMED, IS_STOPPING, PARKED, PARTINGS, RELEASES, entry};
+use super::saved::{CLAIMED, IS_STOPPING, PARKED, RELEASES, SEPARATIONS, entry};
 use super::{MAX_THREADS, Obstacle};
 use crate::init::stopped::is_runnable;
 use crate::init::sweep::each_entry;
@@ -183,7 +183,7 @@ pub(super) extern "C" fn park(signal: i32, information: *mut c_void, context: *m
         return call_former_handler(signal, information, context);
     }
     let generation = RELEASES.load(SeqCst);
-    let partings = PARTINGS.load(SeqCst);
+    let partings = SEPARATIONS.load(SeqCst);
     if !IS_STOPPING.load(SeqCst) {
         return;
     }
@@ -206,7 +206,7 @@ pub(super) extern "C" fn park(signal: i32, information: *mut c_void, context: *m
     while RELEASES.load(SeqCst) == generation {
         wait_for_change(&RELEASES, generation);
     }
-    if PARTINGS.load(SeqCst) != partings {
+    if SEPARATIONS.load(SeqCst) != partings {
         let _ = part_thread_from_forks();
     }
 }

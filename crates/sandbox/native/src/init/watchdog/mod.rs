@@ -35,7 +35,7 @@ pub fn pause_after(cost: u64) -> u64 {
 
 /// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
 /// and no session shall be lost because the machine is busy.
-pub fn max_doubts(bytes: u64) -> u32 {
+pub fn max_uncertain_checks(bytes: u64) -> u32 {
     const MIN_DOUBTS: u32 = 3;
     const MAX_EXTRA_DOUBTS: u32 = 50;
     (bytes >> 28).min(u64::from(MAX_EXTRA_DOUBTS)) as u32 + MIN_DOUBTS
@@ -43,18 +43,18 @@ pub fn max_doubts(bytes: u64) -> u32 {
 
 /// What can be seen of the memory of all processes without a lock of any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Glance {
+pub struct MemorySample {
     /// The pages of all processes; those that two have count twice.
     pub sum: u64,
     /// The pages of the process that has most, without those that it shares on purpose.
     pub largest: u64,
 }
 
-impl Glance {
+impl MemorySample {
     /// Whether a close look must follow at once. `before` is what was seen at the last close look.
     ///
     /// A close look can be made to take long, and the next comes after five times as long. Meanwhile a session must not grow by much.
-    pub fn calls_for_look(&self, before: Glance, limit: u64) -> bool {
+    pub fn calls_for_look(&self, before: MemorySample, limit: u64) -> bool {
         let has_grown = self.sum > limit && self.sum - before.sum.min(self.sum) > limit / 8;
         self.largest > limit || has_grown
     }
@@ -118,8 +118,8 @@ impl HeldMemory {
 
 impl<P: Protected> Watched<'_, P> {
     /// Looks at what everyone may see. Takes no lock that code could hold.
-    pub fn glance(&self) -> Glance {
-        let mut seen = Glance::default();
+    pub fn glance(&self) -> MemorySample {
+        let mut seen = MemorySample::default();
         self.each_counted(|pid| {
             let memory = self.of(pid);
             seen.sum += memory.own_in_full() + memory.shared;
@@ -316,9 +316,9 @@ mod tests {
 
     #[test]
     fn a_session_that_grows_beyond_its_limit_is_looked_at_before_its_time() {
-        let seen = |sum, largest| Glance { sum, largest };
+        let seen = |sum, largest| MemorySample { sum, largest };
         let before = seen(850, 300);
-        let calls = |glance: Glance| glance.calls_for_look(before, LIMIT);
+        let calls = |glance: MemorySample| glance.calls_for_look(before, LIMIT);
         assert_eq!(
             [
                 calls(seen(850, 300)),
@@ -330,7 +330,7 @@ mod tests {
             [false, false, true, true, false]
         );
         // A session that had little before and has not come to its limit.
-        assert!(!seen(800, 800).calls_for_look(Glance::default(), LIMIT));
+        assert!(!seen(800, 800).calls_for_look(MemorySample::default(), LIMIT));
     }
 
     #[test]

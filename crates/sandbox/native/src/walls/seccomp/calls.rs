@@ -94,7 +94,7 @@ pub(super) const IPC: &[usize] = &[
 ];
 
 /// Sent to init, which refuses what would hit itself or a standby (`init/notify.rs`).
-pub(super) const ASKED: &[usize] = &[
+pub(super) const NOTIFIED: &[usize] = &[
     nr::KILL,
     nr::TKILL,
     nr::TGKILL,
@@ -106,7 +106,7 @@ pub(super) const ASKED: &[usize] = &[
 ];
 
 /// Sent to init only when they name another process: the first argument is not 0.
-pub(super) const ASKED_FOR_OTHERS: &[usize] = &[
+pub(super) const NOTIFIED_FOR_OTHERS: &[usize] = &[
     nr::PRLIMIT64,
     nr::SCHED_SETAFFINITY,
     nr::SCHED_SETATTR,
@@ -177,7 +177,7 @@ pub fn is_unseen_by_landlock(number: usize) -> bool {
 }
 
 /// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
-pub(super) const UNSEEN_AND_NOT_NEEDED: &[usize] = &[
+pub(super) const INVISIBLE_TO_LANDLOCK: &[usize] = &[
     nr::SETXATTRAT,
     nr::REMOVEXATTRAT,
     nr::GETXATTRAT,

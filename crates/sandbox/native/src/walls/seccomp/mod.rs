@@ -7,8 +7,10 @@ mod calls;
 mod memory;
 mod program;
 
-use calls::{ASKED, ASKED_FOR_OTHERS, DENIED, FILE_FLAGS, IPC, RESERVES, UNSEEN_AND_NOT_NEEDED};
 pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, STARTS, is_unseen_by_landlock};
+use calls::{
+    DENIED, FILE_FLAGS, INVISIBLE_TO_LANDLOCK, IPC, NOTIFIED, NOTIFIED_FOR_OTHERS, RESERVES,
+};
 pub use memory::{KernelMemory, UserObjects};
 use program::{
     ACCES, ALLOW, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD, NO_CONTROL, NO_FAMILY,
@@ -225,10 +227,10 @@ impl Program {
         }
         if rules.signals == Signals::NotifyInit {
             self.signals_by_descriptor();
-            for &number in ASKED {
+            for &number in NOTIFIED {
                 self.when(number, NOTIFY_INIT);
             }
-            for &number in ASKED_FOR_OTHERS {
+            for &number in NOTIFIED_FOR_OTHERS {
                 self.unless_zero(number, NOTIFY_INIT);
             }
         }
@@ -249,7 +251,7 @@ impl Program {
             for &number in all.filter(|number| is_unseen_by_landlock(**number)) {
                 self.when(number, NOTIFY_INIT);
             }
-            for &number in UNSEEN_AND_NOT_NEEDED {
+            for &number in INVISIBLE_TO_LANDLOCK {
                 self.when(number, NOSYS);
             }
         }

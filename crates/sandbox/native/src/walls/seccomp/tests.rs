@@ -471,7 +471,7 @@ fn what_landlock_does_not_look_at_is_init_s_to_do_where_it_alone_guards_files() 
         let judged = [BARE, SEALED].map(|rules| decide(rules, number, arguments));
         assert_eq!(judged, [Asked, Allowed], "call {number}");
     }
-    for &number in UNSEEN_AND_NOT_NEEDED {
+    for &number in INVISIBLE_TO_LANDLOCK {
         assert_eq!(decide(BARE, number, [0; 6]), Refused(38), "call {number}");
     }
     // What Landlock looks at goes on: names, and opening.
