@@ -198,6 +198,38 @@ time.sleep(30)
     );
 }
 
+/// They are made faster than a look can count them, so the session stands still during a look.
+#[test]
+fn directories_by_the_hundred_thousand() {
+    const DISK: u64 = 96 << 20;
+    /// Each takes a block of its own.
+    const MOST_DIRECTORIES: u64 = DISK / 4096;
+    let limits = Limits {
+        disk: DISK,
+        ..limits()
+    };
+    let session = behind(Isolation::on(Rung::Full), limits, &Map::new());
+    let code = r"
+import os, time
+end, made = time.monotonic() + 12, 0
+while time.monotonic() < end:
+    os.mkdir(f'{made}')
+    made += 1
+    if made % 1000 == 0:
+        print(made, flush=True)
+";
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));
+    assert_ne!(result.status, Success, "{}", short(&result));
+    let last = result
+        .stdout
+        .lines()
+        .last()
+        .and_then(|line| line.parse().ok());
+    let made: u64 = last.unwrap_or_default();
+    assert!(made < MOST_DIRECTORIES * 9 / 5, "{made}");
+    wait(session.close());
+}
+
 #[test]
 fn blocks_beyond_the_end_of_a_file_count() {
     // Without the filter, they can be had: only what is counted ends the session.

@@ -7,7 +7,7 @@ use crate::files::held_files::{HeldFiles, SeenProcesses};
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
-use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
+use cellblock_sandbox::{FileSystem, Paused, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
 use std::iter;
 use std::os::fd::RawFd;
@@ -56,6 +56,18 @@ pub(crate) struct Own {
     pub(crate) laid: Vec<u64>,
     /// The host's ends of sockets that the session may send descriptors to.
     pub(crate) ends: Vec<RawFd>,
+}
+
+/// The processes of a session do not run as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Standstill(Option<Paused>);
+
+impl Drop for Standstill {
+    fn drop(&mut self) {
+        if let Some(paused) = self.0.take() {
+            paused.resume();
+        }
+    }
 }
 
 /// The bytes and files that a session added to the disk since it began.
@@ -214,6 +226,17 @@ impl DiskMeter {
         let mut paths = tracker.paths_of(&held.mapped);
         paths.extend(tracker.paths_of(&held.open));
         paths
+    }
+
+    /// Whether more was touched than is remembered.
+    pub(crate) fn has_lost_paths(&self) -> bool {
+        self.listeners.iter().any(Listener::has_lost_paths)
+    }
+
+    /// Stops the session's processes. `None` where that is not possible.
+    pub(crate) fn stand_still(&self) -> Option<Standstill> {
+        let paused = self.processes().find()?.pause_all().ok()?;
+        Some(Standstill(Some(paused)))
     }
 
     /// Kills the head, as far as this process may.

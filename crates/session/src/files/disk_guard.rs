@@ -1,21 +1,26 @@
 //! The task that holds a session to its disk limit, while a cell runs and between cells.
 //!
-//! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session that is
-//! over its limit loses its head at once, and with it init ends everything else; the session's own task judges afterwards.
+//! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session
+//! that makes files by the thousand stands still during a look that takes long. A session that is over its limit loses its head at once,
+//! and with it init ends everything else; the session's own task judges afterwards.
 
 use crate::actor::exit_status::LimitHit;
-use crate::files::disk::{Added, DiskMeter, Look};
+use crate::files::disk::{Added, DiskMeter, Look, Standstill};
 use crate::files::unlinked::WriteCount;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often a session is looked at whose writes are not heard of. The cells' own clocks ask for a look as often.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// The least time between two looks.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
+/// A look at a session that floods its workspace may take this long before the session stands still.
+const STANDSTILL_AFTER: Duration = Duration::from_millis(100);
+/// Files that a session may add before a look that takes long makes it stand still.
+const MANY_FILES: usize = 10_000;
 /// Bytes in a second that many processes together may write. Where more were seen, twice that.
 const MAX_BYTES_PER_SECOND: f64 = 8e9;
 
@@ -87,6 +92,7 @@ impl DiskGuard {
                 ended: Instant::now(),
                 took: Duration::ZERO,
                 bytes: 0,
+                files: 0,
                 rate: 0.0,
                 is_ticking: false,
                 processor: Duration::ZERO,
@@ -163,6 +169,7 @@ struct Last {
     ended: Instant,
     took: Duration,
     bytes: u64,
+    files: usize,
     /// Bytes in a second that were new.
     rate: f64,
     /// Whether there are things of which nothing is heard.
@@ -198,11 +205,11 @@ impl GuardTask {
                     continue;
                 }
             }
-            let (meter, begun) = (Arc::clone(&self.meter), Instant::now());
+            let begun = Instant::now();
             let enough = commands
                 .limit
                 .filter(|_| commands.target == WatchTarget::Cell);
-            let Ok(look) = spawn_blocking(move || meter.look(enough)).await else {
+            let Some((look, standstill)) = self.look(enough).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.
@@ -212,16 +219,34 @@ impl GuardTask {
             } else {
                 look.added
             };
-            self.note(&look, added.bytes, begun);
+            self.note(&look, added, begun);
             if is_current && let Some(hit) = added.over(commands.limit) {
                 *lock(&self.state.hit) = Some(hit);
                 let meter = Arc::clone(&self.meter);
                 let _ = spawn_blocking(move || meter.kill_head()).await;
             }
+            // Init must run to end the others.
+            drop(standstill);
             self.reports.send_replace(Report {
                 processor: look.processor,
             });
         }
+    }
+
+    /// Looks at the session. If it makes files faster than they can be looked at, it stands still meanwhile: a look would never catch up.
+    async fn look(&self, enough: Option<u64>) -> Option<(Look, Option<Standstill>)> {
+        let floods = self.last.files > MANY_FILES || self.meter.has_lost_paths();
+        let meter = Arc::clone(&self.meter);
+        let mut looking = spawn_blocking(move || meter.look(enough));
+        if !floods {
+            return Some((looking.await.ok()?, None));
+        }
+        if let Ok(look) = timeout(STANDSTILL_AFTER, &mut looking).await {
+            return Some((look.ok()?, None));
+        }
+        let meter = Arc::clone(&self.meter);
+        let standstill = spawn_blocking(move || meter.stand_still()).await;
+        Some((looking.await.ok()?, standstill.ok().flatten()))
     }
 
     async fn wait(&self) -> Cause {
@@ -243,11 +268,16 @@ impl GuardTask {
         let needed = room as f64 / MAX_BYTES_PER_SECOND.max(2.0 * self.last.rate);
         Duration::from_secs_f64(needed.min(LOOK_PERIOD.as_secs_f64()))
             .max(MIN_PAUSE)
-            .max(self.last.took)
+            .max(if self.last.files > MANY_FILES {
+                self.last.took.min(STANDSTILL_AFTER)
+            } else {
+                self.last.took
+            })
     }
 
-    /// Takes in a look, with `bytes` of it the session's.
-    fn note(&mut self, look: &Look, bytes: u64, begun: Instant) {
+    /// Takes in a look, with `added` of it the session's.
+    fn note(&mut self, look: &Look, added: Added, begun: Instant) {
+        let Added { bytes, files, .. } = added;
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.last.ended);
         let new = bytes.saturating_sub(self.last.bytes) as f64;
@@ -255,6 +285,7 @@ impl GuardTask {
             ended: now,
             took: now - begun,
             bytes,
+            files,
             rate: new / passed.as_secs_f64().max(1e-3),
             is_ticking: look.is_ticking,
             processor: look.processor,

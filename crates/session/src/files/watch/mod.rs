@@ -197,6 +197,13 @@ impl Listener {
         }
     }
 
+    /// Whether more was touched than is remembered.
+    pub(crate) fn has_lost_paths(&self) -> bool {
+        let state = self.watcher.lock();
+        let tree = state.trees.get(&self.tree);
+        tree.is_some_and(|tree| tree.touched.everything)
+    }
+
     /// Whether there are places in the tree of which nothing is heard.
     pub(crate) fn is_blind(&self) -> bool {
         let state = self.watcher.lock();
