@@ -10,7 +10,8 @@ use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalApprover};
 use cellblock::agent::{
-    Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, ToolOffer, executor_telling,
+    Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, Template, ToolOffer,
+    executor_telling,
 };
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
 use cellblock::tools::{Approval, Approver, DynamicTool};
@@ -173,8 +174,22 @@ impl ModelArgs {
 }
 
 impl AgentArgs {
-    /// Sets up an agent with these flags.
-    pub(crate) fn set_up(&self, builder: AgentBuilder, model: &ModelArgs) -> AgentBuilder {
+    /// The templates that are offered as tools.
+    pub(crate) fn templates(&self) -> anyhow::Result<Vec<Template>> {
+        let mut templates = Vec::new();
+        for directory in &self.templates_dir {
+            templates.extend(templates_in(directory)?);
+        }
+        Ok(templates)
+    }
+
+    /// Sets up an agent with these flags and templates.
+    pub(crate) fn set_up(
+        &self,
+        builder: AgentBuilder,
+        model: &ModelArgs,
+        templates: Vec<Template>,
+    ) -> AgentBuilder {
         let defaults = RunLimits::default();
         let limits = RunLimits {
             steps: self.max_steps.unwrap_or(defaults.steps),
@@ -206,7 +221,7 @@ impl AgentArgs {
         if let Some(temperature) = model.temperature {
             builder = builder.temperature(temperature);
         }
-        builder
+        templates.into_iter().fold(builder, AgentBuilder::template)
     }
 }
 
@@ -261,11 +276,8 @@ impl AgentRunArgs {
             .tools(setup.tools)
             .tool(install_packages(console)?)
             .approval(approval);
-        let mut builder = self.agent.set_up(builder, &self.model);
-        for directory in &self.agent.templates_dir {
-            let templates = templates_in(directory)?;
-            builder = templates.into_iter().fold(builder, AgentBuilder::template);
-        }
+        let templates = self.agent.templates()?;
+        let builder = self.agent.set_up(builder, &self.model, templates);
         Ok((builder, servers))
     }
 

@@ -237,7 +237,7 @@ impl ServeArgs {
         if !model.is_chosen() {
             return Ok(None);
         }
-        let builder = agent.set_up(Agent::builder().tools(tools), &model);
+        let builder = agent.set_up(Agent::builder().tools(tools), &model, agent.templates()?);
         let setup = AgentSetup::new(model.open(console).await?)
             .builder(builder)
             .policy(self.approval.policy(config));

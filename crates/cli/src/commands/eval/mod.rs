@@ -192,10 +192,11 @@ async fn evaluation(
         network: args.allow_net.clone(),
         ..SessionOptions::default()
     };
+    let templates = agent.templates()?;
     let agents = move |files: Vec<TaskFile>| {
         let executor = sessions(&host, options.clone(), files);
         let builder = Agent::builder().executor(executor).tools(tools.clone());
-        agent.set_up(builder, &model)
+        agent.set_up(builder, &model, templates.clone())
     };
     let models = Arc::new(models);
     let sources = Arc::clone(&models);
