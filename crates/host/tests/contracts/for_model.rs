@@ -161,7 +161,8 @@ fn x4_a_limit_that_ended_the_cell_is_named() {
         ..Limits::default()
     };
     let code = "import mmap
-held = mmap.mmap(-1, 2 << 30)
+NO_RESERVE = 0x4000
+held = mmap.mmap(-1, 2 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
 for n in range(0, 2 << 30, 4096): held[n] = 1";
     let result = crate::support::open(crate::support::builder().limits(limits)).run(code);
     let text = english(&result, code);

@@ -150,7 +150,8 @@ is_refused(), resource.getrlimit(resource.RLIMIT_DATA) == limits";
     fn l_memory_that_python_does_not_count_ends_the_cell_and_is_explained() {
         let code = "import mmap
 print('begun')
-held = mmap.mmap(-1, 2 << 30)
+NO_RESERVE = 0x4000
+held = mmap.mmap(-1, 2 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
 for n in range(0, 2 << 30, 4096): held[n] = 1";
         let result = small().run(code);
         assert_eq!(

@@ -5,6 +5,7 @@ use super::{Init, Reason, Session};
 use crate::init::notify::{self, Notification, Protected};
 use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
+use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
@@ -315,6 +316,12 @@ impl Areas for Session {
         self.init.head.map_or(SmallInodes::default(), |head| {
             inodes_of(self.init.proc_directory, head)
         })
+    }
+
+    fn shown_by_head(&self) -> u64 {
+        let share = |head| Share::of(self.init.proc_directory, head);
+        let share = self.init.head.and_then(share);
+        share.map_or(0, |share| share.shared)
     }
 
     /// The head is looked at between two looks for other processes: one that it starts meanwhile could have what it gave up.

@@ -2,7 +2,7 @@
 //!
 //! Its pages stay as long as any part of it is mapped. A process that unmaps the rest, or says that it does not need the pages, shows them no more,
 //! and no call tells init how many there are. So the filter asks init before such memory is mapped, and the length is in a register: what is allowed
-//! in all is bounded, until the session is seen to have none.
+//! in all is bounded, until the session is seen to have none. What the head shows does not count here: the watchdog counts it.
 
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{Fd, Pid, Result, each_line_while_at};
@@ -37,6 +37,9 @@ pub trait Areas {
     /// The areas of the head. None where they are too many, or cannot be seen.
     fn of_head(&self) -> SmallInodes;
 
+    /// Bytes of shared memory that the head shows, every page counted once.
+    fn shown_by_head(&self) -> u64;
+
     /// Whether no process, and no standby up to the number `holder`, has other areas than these small ones.
     fn are_all_small(&self, small: &SmallInodes, holder: u64) -> bool;
 }
@@ -44,24 +47,25 @@ pub trait Areas {
 impl SharedMemory {
     /// Whether a mapping of this length may be made.
     pub fn allow(&mut self, length: u64, limit: u64, areas: &impl Areas) -> bool {
-        let most = limit / PART_OF_LIMIT;
-        let fits = |bytes: u64| {
+        let hidden = limit / PART_OF_LIMIT;
+        let fits = |bytes: u64, most: u64| {
             let whole = length.checked_next_multiple_of(PAGE)?;
             bytes.checked_add(whole).filter(|sum| *sum <= most)
         };
         if length <= SMALL_BYTES {
-            let sum = fits(self.small_bytes);
+            let sum = fits(self.small_bytes, hidden);
             self.small_bytes = sum.unwrap_or(self.small_bytes);
             return sum.is_some();
         }
-        if fits(self.bytes).is_none() {
+        if fits(self.bytes, hidden).is_none() {
             self.forget_if(|small, holder| areas.are_all_small(small, holder));
         }
         if self.bytes == 0 {
             // There are no others yet, so whatever is there is small.
             self.small_inodes = areas.of_head();
         }
-        let sum = fits(self.bytes);
+        let sum = fits(self.bytes, hidden)
+            .or_else(|| fits(self.bytes, hidden + areas.shown_by_head().min(limit)));
         self.bytes = sum.unwrap_or(self.bytes);
         sum.is_some()
     }
@@ -132,6 +136,7 @@ mod tests {
     /// A session whose head has the area 5, and others or not.
     struct Session {
         has_others: bool,
+        shown: u64,
     }
 
     impl Areas for Session {
@@ -139,13 +144,23 @@ mod tests {
             [5, 0, 0, 0, 0, 0, 0, 0]
         }
 
+        fn shown_by_head(&self) -> u64 {
+            self.shown
+        }
+
         fn are_all_small(&self, small: &SmallInodes, holder: u64) -> bool {
             !self.has_others && holder == 0 && *small == self.of_head()
         }
     }
 
-    const SOME: Session = Session { has_others: true };
-    const NONE: Session = Session { has_others: false };
+    const SOME: Session = Session {
+        has_others: true,
+        shown: 0,
+    };
+    const NONE: Session = Session {
+        has_others: false,
+        shown: 0,
+    };
 
     #[test]
     fn half_of_the_limit_can_be_mapped_until_the_session_has_none() {
@@ -158,6 +173,20 @@ mod tests {
         assert!(!memory.allow(2 * MIB + 1, LIMIT, &NONE));
         assert!((0..32).all(|_| memory.allow(SMALL_BYTES, LIMIT, &NONE)));
         assert!(!memory.allow(1, LIMIT, &NONE));
+    }
+
+    #[test]
+    fn what_the_head_shows_does_not_count_up_to_the_limit() {
+        let mut memory = SharedMemory::default();
+        let showing = |shown| Session {
+            has_others: true,
+            shown,
+        };
+        assert!(memory.allow(2 * MIB, LIMIT, &SOME));
+        assert!(!memory.allow(MIB, LIMIT, &showing(MIB - 1)));
+        assert!(memory.allow(MIB, LIMIT, &showing(MIB)));
+        assert!(memory.allow(3 * MIB, LIMIT, &showing(9 * MIB)));
+        assert!(!memory.allow(MIB, LIMIT, &showing(9 * MIB)));
     }
 
     #[test]
