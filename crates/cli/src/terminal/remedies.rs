@@ -14,6 +14,10 @@ pub(crate) enum Place {
     /// `cellblock chat`: the same in a conversation.
     Chat,
     /// `cellblock mcp`: the client's model reads it, and can pass it on to the person who started the server.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        expect(dead_code, reason = "there are no clients over MCP")
+    )]
     Mcp,
 }
 

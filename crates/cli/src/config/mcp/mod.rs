@@ -19,10 +19,6 @@ pub(crate) struct McpConfig {
 /// One server: a program, or an address.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[cfg_attr(
-    not(feature = "mcp"),
-    expect(dead_code, reason = "no server is started")
-)]
 struct ServerConfig {
     /// A program that speaks on its standard input and output.
     command: Option<String>,
