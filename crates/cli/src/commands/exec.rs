@@ -1,6 +1,5 @@
 //! `cellblock exec`: one snippet, and an exit status that tells its outcome.
 
-use super::exec_notebook::{NotebookFile, is_notebook};
 use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SETUP_HINT, SessionArgs};
 use crate::cell_run::{
     AskInput, CellRunner, CellStop, FinishedCell, InputAnswer, SecondCtrlC, ShowOutput, Signals,
@@ -354,6 +353,23 @@ fn read_code(from: impl Read, name: &str) -> anyhow::Result<String> {
 
 fn unreadable(name: &str, error: &io::Error) -> anyhow::Error {
     Usage::plain(format!("{name} cannot be read: {error}"))
+}
+
+/// A notebook that is to be run, and what it is run with.
+#[cfg_attr(
+    not(feature = "jupyter"),
+    expect(dead_code, reason = "notebooks are not run in this program")
+)]
+pub(crate) struct NotebookFile<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) options: SessionOptions,
+    pub(crate) python: &'a PythonArgs,
+    pub(crate) environment: &'a EnvironmentArgs,
+}
+
+/// Whether a file is a notebook, by its name.
+fn is_notebook(path: Option<&PathBuf>) -> bool {
+    path.is_some_and(|path| path.extension().is_some_and(|ending| ending == "ipynb"))
 }
 
 #[cfg(test)]

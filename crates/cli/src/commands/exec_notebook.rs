@@ -1,33 +1,18 @@
 //! `cellblock exec notebook.ipynb`: runs a notebook, and writes its outputs back.
 
-use super::exec::exit_status;
+use super::exec::{NotebookFile, exit_status};
 use super::jupyter::{HostOpener, about, notebook_host};
-use crate::args::{EnvironmentArgs, PythonArgs};
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use anyhow::Context as _;
-use cellblock::{ReplacedFile, SessionOptions, Shell, Status, journal::python_literal};
+use cellblock::{ReplacedFile, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
-
-/// A notebook that is to be run, and what it is run with.
-pub(crate) struct NotebookFile<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) options: SessionOptions,
-    pub(crate) python: &'a PythonArgs,
-    pub(crate) environment: &'a EnvironmentArgs,
-}
-
-/// Whether a file is a notebook, by its name.
-pub(crate) fn is_notebook(path: Option<&PathBuf>) -> bool {
-    path.is_some_and(|path| path.extension().is_some_and(|ending| ending == "ipynb"))
-}
 
 impl NotebookFile<'_> {
     /// Runs the notebook. The status is that of its first cell that failed.

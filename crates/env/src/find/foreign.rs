@@ -36,6 +36,14 @@ impl ForeignPython {
         format!("{}-unknown-linux-{libc}", self.machine)
     }
 
+    /// The options that make uv install for this Python.
+    pub(crate) fn uv_options(&self) -> [String; 2] {
+        [
+            format!("--python-version={}", self.version),
+            format!("--python-platform={}", self.uv_platform()),
+        ]
+    }
+
     /// The Python as an interpreter: it names what is installed for it, and is not to be run.
     pub(crate) fn as_interpreter(&self, runner: &Interpreter) -> Interpreter {
         Interpreter {
@@ -45,5 +53,31 @@ impl ForeignPython {
             soabi: self.soabi.clone(),
             ..runner.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uv_is_told_the_version_and_the_platform() {
+        let python = ForeignPython {
+            version: PythonVersion {
+                major: 3,
+                minor: 12,
+                micro: 1,
+            },
+            machine: "aarch64".to_owned(),
+            libc: Libc::Musl,
+            soabi: String::new(),
+        };
+        assert_eq!(
+            python.uv_options(),
+            [
+                "--python-version=3.12.1",
+                "--python-platform=aarch64-unknown-linux-musl"
+            ]
+        );
     }
 }

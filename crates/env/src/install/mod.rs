@@ -129,6 +129,12 @@ pub(crate) struct InstallContext<'a> {
 }
 
 impl InstallContext<'_> {
+    /// The options of uv that name another system, where packages are installed for one.
+    fn target_options(&self) -> Vec<String> {
+        let options = self.target.map(ForeignPython::uv_options);
+        options.into_iter().flatten().collect()
+    }
+
     /// A command with the variables for installers.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.variables.command(program);

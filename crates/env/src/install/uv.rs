@@ -138,7 +138,7 @@ impl Uv {
                 .arg("--only-binary=:all:")
                 .arg("--python")
                 .arg(&context.interpreter.executable)
-                .args(target_options(context))
+                .args(context.target_options())
                 .args(["--output-file", LOCK_FILE, REQUIREMENTS_FILE])
                 .args(constraints(request));
             command
@@ -189,7 +189,7 @@ impl Uv {
             command
                 .args(["pip", "install", "--no-deps"])
                 .args(self.no_index())
-                .args(target_options(context))
+                .args(context.target_options())
                 .arg("--python");
             match kind {
                 StoredKind::Environment => command.arg(python_of(output)),
@@ -355,16 +355,6 @@ fn constraints(request: &ResolveRequest<'_>) -> &'static [&'static str] {
         [] => &[],
         _ => &["--constraints", CONSTRAINTS_FILE],
     }
-}
-
-/// The options that name another system, where packages are installed for one.
-fn target_options(context: &InstallContext<'_>) -> Vec<String> {
-    context.target.map_or_else(Vec::new, |target| {
-        vec![
-            format!("--python-version={}", target.version),
-            format!("--python-platform={}", target.uv_platform()),
-        ]
-    })
 }
 
 /// Moves every wheel below `from` into the directory `to`. Only plain files are moved: code of a build may
