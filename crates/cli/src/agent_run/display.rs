@@ -23,12 +23,12 @@ pub(crate) struct Display {
     labels: Labels,
     is_live: bool,
     spinner: Spinner,
-    seen: Mutex<Seen>,
+    printed: Mutex<PrintedReply>,
 }
 
 /// What was printed of the reply that is coming, and where the line stands.
 #[derive(Default)]
-struct Seen {
+struct PrintedReply {
     thought: String,
     code: String,
     code_lines: usize,
@@ -53,7 +53,7 @@ impl Display {
             labels,
             is_live,
             spinner,
-            seen: Mutex::default(),
+            printed: Mutex::default(),
         })
     }
 
@@ -64,92 +64,92 @@ impl Display {
     }
 
     fn show(&self, event: &RunEvent) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            RunEvent::Begun { format, .. } => seen.may_answer = answers_in_text(*format),
+            RunEvent::Begun { format, .. } => printed.may_answer = answers_in_text(*format),
             RunEvent::Asked { .. } => {
-                let (usage, may_answer) = (seen.usage, seen.may_answer);
-                let checkpoint_notice = std::mem::take(&mut seen.checkpoint_notice);
-                *seen = Seen {
+                let (usage, may_answer) = (printed.usage, printed.may_answer);
+                let checkpoint_notice = std::mem::take(&mut printed.checkpoint_notice);
+                *printed = PrintedReply {
                     usage,
                     may_answer,
                     checkpoint_notice,
-                    ..Seen::default()
+                    ..PrintedReply::default()
                 };
                 self.wait(&format!("thinking · {} tokens ·", usage.total()));
             }
-            RunEvent::ThoughtPart { text } if self.is_live && seen.may_answer => {
-                seen.undecided.push_str(text);
-                self.preview(&seen);
+            RunEvent::ThoughtPart { text } if self.is_live && printed.may_answer => {
+                printed.undecided.push_str(text);
+                self.preview(&printed);
             }
-            RunEvent::ThoughtPart { text } if self.is_live => self.thought(&mut seen, text),
+            RunEvent::ThoughtPart { text } if self.is_live => self.thought(&mut printed, text),
             RunEvent::CodePart { text } if self.is_live => {
-                self.decide(&mut seen);
-                seen.code.push_str(text);
-                self.code_lines(&mut seen, LastLine::Waits);
+                self.decide(&mut printed);
+                printed.code.push_str(text);
+                self.code_lines(&mut printed, LastLine::Waits);
             }
             RunEvent::Retrying { reason } => {
-                seen.undecided.clear();
-                self.note(&mut seen, &self.labels.asked_again(reason))
+                printed.undecided.clear();
+                self.note(&mut printed, &self.labels.asked_again(reason))
             }
             RunEvent::Resumed { steps, format } => {
-                seen.may_answer = answers_in_text(*format);
+                printed.may_answer = answers_in_text(*format);
                 let text = self.labels.resumed(*steps);
-                self.note(&mut seen, &text);
+                self.note(&mut printed, &text);
             }
-            RunEvent::Spent { usage } => seen.usage = *usage,
+            RunEvent::Spent { usage } => printed.usage = *usage,
             RunEvent::Thought { text, .. } => {
-                self.decide(&mut seen);
-                if seen.thought.is_empty() && !text.is_empty() {
-                    self.thought(&mut seen, text);
+                self.decide(&mut printed);
+                if printed.thought.is_empty() && !text.is_empty() {
+                    self.thought(&mut printed, text);
                 }
-                self.end_line(&mut seen);
+                self.end_line(&mut printed);
             }
             RunEvent::Repaired { repairs } => {
                 let text = self.labels.repaired(&repairs.join("; "));
-                self.note(&mut seen, &text);
+                self.note(&mut printed, &text);
             }
             RunEvent::Malformed { problem } => {
-                self.decide(&mut seen);
-                self.note(&mut seen, problem);
+                self.decide(&mut printed);
+                self.note(&mut printed, problem);
             }
-            RunEvent::Code { code, .. } => self.code(&mut seen, code),
+            RunEvent::Code { code, .. } => self.code(&mut printed, code),
             RunEvent::Call {
                 name, arguments, ..
             } => {
-                self.label(&mut seen, &self.labels.calling(name));
+                self.label(&mut printed, &self.labels.calling(name));
                 let text: String = arguments.to_string().chars().take(1_000).collect();
                 self.say(&text);
             }
-            RunEvent::Cell { event } => self.cell(&mut seen, event),
+            RunEvent::Cell { event } => self.cell(&mut printed, event),
             RunEvent::WaitingForApproval { .. } => self.clear(),
             RunEvent::Plan { version, markdown } => {
-                self.label(&mut seen, &self.labels.plan(version));
+                self.label(&mut printed, &self.labels.plan(version));
                 self.say(markdown);
             }
-            RunEvent::Done { done, .. } => self.done(&mut seen, done),
-            RunEvent::Note { text } => self.note(&mut seen, text),
+            RunEvent::Done { done, .. } => self.done(&mut printed, done),
+            RunEvent::Note { text } => self.note(&mut printed, text),
             RunEvent::Compacted { before, after } => {
                 let text = self.labels.shortened(*before, *after);
-                self.note(&mut seen, &text);
+                self.note(&mut printed, &text);
             }
             RunEvent::Nested { name, inner } => {
                 if let RunEvent::Code { code, .. } = inner.as_ref() {
-                    self.label(&mut seen, &self.labels.code_of(name));
+                    self.label(&mut printed, &self.labels.code_of(name));
                     self.console.say(&self.painted(code));
                 }
             }
             RunEvent::Answer { .. } | RunEvent::Finished { .. } => {
                 self.clear();
-                self.end_line(&mut seen);
+                self.end_line(&mut printed);
             }
             _ => {}
         }
     }
 
     /// Shows the end of the text beside the spinner, while it is not known whether it is a thought or the answer.
-    fn preview(&self, seen: &Seen) {
-        let safe = self.console.safe_on_err(&seen.undecided);
+    fn preview(&self, printed: &PrintedReply) {
+        let safe = self.console.safe_on_err(&printed.undecided);
         let line = safe.trim_end().lines().next_back().unwrap_or_default();
         let skipped = line.chars().count().saturating_sub(MAX_PREVIEW_CHARS);
         let end: String = line.chars().skip(skipped).collect();
@@ -157,91 +157,91 @@ impl Display {
     }
 
     /// The text was a thought.
-    fn decide(&self, seen: &mut Seen) {
-        let text = std::mem::take(&mut seen.undecided);
+    fn decide(&self, printed: &mut PrintedReply) {
+        let text = std::mem::take(&mut printed.undecided);
         if !text.is_empty() {
-            self.thought(seen, &text);
+            self.thought(printed, &text);
         }
     }
 
-    fn thought(&self, seen: &mut Seen, text: &str) {
-        if seen.thought.is_empty() {
-            self.heading(seen, Heading::Thinking);
+    fn thought(&self, printed: &mut PrintedReply, text: &str) {
+        if printed.thought.is_empty() {
+            self.heading(printed, Heading::Thinking);
         }
-        seen.thought.push_str(text);
+        printed.thought.push_str(text);
         if self.is_live {
-            self.console.say_live(&mut seen.line, text);
+            self.console.say_live(&mut printed.line, text);
         } else {
             self.say(text);
         }
     }
 
-    fn code(&self, seen: &mut Seen, code: &str) {
-        if seen.code.is_empty() {
-            seen.code.push_str(code);
-            self.code_lines(seen, LastLine::Too);
-        } else if seen.code.starts_with(code) {
-            self.code_lines(seen, LastLine::Too);
+    fn code(&self, printed: &mut PrintedReply, code: &str) {
+        if printed.code.is_empty() {
+            printed.code.push_str(code);
+            self.code_lines(printed, LastLine::Too);
+        } else if printed.code.starts_with(code) {
+            self.code_lines(printed, LastLine::Too);
         } else {
-            // What came is not what was seen coming.
-            seen.code = code.to_owned();
-            seen.code_lines = 0;
-            self.code_lines(seen, LastLine::Too);
+            // What came is not what was printed coming.
+            printed.code = code.to_owned();
+            printed.code_lines = 0;
+            self.code_lines(printed, LastLine::Too);
         }
-        seen.code.clear();
-        seen.code_lines = 0;
-        seen.has_output = false;
+        printed.code.clear();
+        printed.code_lines = 0;
+        printed.has_output = false;
         self.wait("running ·");
     }
 
     /// Prints the lines of code that are whole and were not printed yet.
-    fn code_lines(&self, seen: &mut Seen, last: LastLine) {
-        let painted = self.painted(&seen.code);
+    fn code_lines(&self, printed: &mut PrintedReply, last: LastLine) {
+        let painted = self.painted(&printed.code);
         let all: Vec<&str> = painted.lines().collect();
-        let is_whole = last == LastLine::Too || seen.code.ends_with('\n');
+        let is_whole = last == LastLine::Too || printed.code.ends_with('\n');
         let ready = if is_whole {
             all.len()
         } else {
             all.len().saturating_sub(1)
         };
-        if ready > 0 && seen.code_lines == 0 {
-            self.heading(seen, Heading::Code);
+        if ready > 0 && printed.code_lines == 0 {
+            self.heading(printed, Heading::Code);
         }
-        for line in all.iter().take(ready).skip(seen.code_lines) {
+        for line in all.iter().take(ready).skip(printed.code_lines) {
             self.console.say(line);
         }
-        seen.code_lines = seen.code_lines.max(ready);
+        printed.code_lines = printed.code_lines.max(ready);
     }
 
-    fn cell(&self, seen: &mut Seen, event: &CellEvent) {
+    fn cell(&self, printed: &mut PrintedReply, event: &CellEvent) {
         let (CellEvent::Stdout { text } | CellEvent::Stderr { text }) = event else {
             return;
         };
         if !self.is_live {
             return;
         }
-        if !seen.has_output {
-            self.heading(seen, Heading::CodeResult);
-            seen.has_output = true;
+        if !printed.has_output {
+            self.heading(printed, Heading::CodeResult);
+            printed.has_output = true;
         }
         self.clear();
-        self.console.say_live(&mut seen.line, text);
+        self.console.say_live(&mut printed.line, text);
     }
 
-    fn done(&self, seen: &mut Seen, done: &ActionResult) {
+    fn done(&self, printed: &mut PrintedReply, done: &ActionResult) {
         self.clear();
         let Some(result) = &done.result else {
             let heading = match done.code {
                 Some(_) => Heading::CodeResult,
                 None => Heading::ToolResult,
             };
-            self.heading(seen, heading);
+            self.heading(printed, heading);
             self.say(&shortened(&done.text));
             return;
         };
-        self.end_line(seen);
-        if !seen.has_output {
-            self.heading(seen, Heading::CodeResult);
+        self.end_line(printed);
+        if !printed.has_output {
+            self.heading(printed, Heading::CodeResult);
             if !result.output.is_empty() {
                 self.say(&shortened(result.output.trim_end_matches('\n')));
             }
@@ -269,7 +269,7 @@ impl Display {
         }
         print_restored(&result.state, &self.console);
         let net = &result.state.checkpoint;
-        if seen.checkpoint_notice.is_needed(net) {
+        if printed.checkpoint_notice.is_needed(net) {
             let reason = net.reason.as_deref().unwrap_or("there is no checkpoint");
             let label = self.console.on_err(Style::Warning, "not armed:");
             self.console.note(
@@ -285,22 +285,22 @@ impl Display {
                     .on_err(Style::Dim, &self.console.safe_on_err(&line)),
             );
         }
-        seen.has_output = false;
+        printed.has_output = false;
     }
 
-    fn heading(&self, seen: &mut Seen, heading: Heading) {
-        self.label(seen, self.labels.heading(heading));
+    fn heading(&self, printed: &mut PrintedReply, heading: Heading) {
+        self.label(printed, self.labels.heading(heading));
     }
 
-    fn label(&self, seen: &mut Seen, text: &str) {
+    fn label(&self, printed: &mut PrintedReply, text: &str) {
         self.clear();
-        self.end_line(seen);
+        self.end_line(printed);
         self.console.say(&self.console.on_err(Style::Heading, text));
     }
 
-    fn note(&self, seen: &mut Seen, text: &str) {
+    fn note(&self, printed: &mut PrintedReply, text: &str) {
         self.clear();
-        self.end_line(seen);
+        self.end_line(printed);
         self.console
             .note(&self.console.on_err(Style::Dim, self.labels.note()), text);
     }
@@ -319,11 +319,11 @@ impl Display {
         }
     }
 
-    fn end_line(&self, seen: &mut Seen) {
-        if seen.line.is_mid_line() {
+    fn end_line(&self, printed: &mut PrintedReply) {
+        if printed.line.is_mid_line() {
             self.console.say("");
         }
-        seen.line.end_line();
+        printed.line.end_line();
     }
 
     fn wait(&self, words: &str) {

@@ -196,7 +196,7 @@ async fn replay(session: &Session, cell: &CellSummary, report: &mut Report) -> R
     };
     let mut answers = Answers::new(recorded);
     let mut running = session.start_again(cell.cell.clone(), cell.number)?;
-    let mut oddities = Vec::new();
+    let mut mismatches = Vec::new();
     while let Some(event) = running.next().await {
         match event {
             Event::ToolCall {
@@ -205,12 +205,12 @@ async fn replay(session: &Session, cell: &CellSummary, report: &mut Report) -> R
                 arguments,
             } => {
                 let answer = answers.call(&name, &arguments);
-                oddities.extend(answer.oddity);
+                mismatches.extend(answer.mismatch);
                 running.tool_result(&call, answer.outcome);
             }
             Event::InputRequest { call, prompt, .. } => {
                 let answer = answers.input(&prompt);
-                oddities.extend(answer.oddity);
+                mismatches.extend(answer.mismatch);
                 running.input(&call, answer.outcome);
             }
             Event::Result { result } => {
@@ -227,8 +227,8 @@ async fn replay(session: &Session, cell: &CellSummary, report: &mut Report) -> R
             _ => {}
         }
     }
-    for oddity in oddities.into_iter().chain(answers.left()) {
-        report.note(Some(cell.number), &oddity, "", "");
+    for mismatch in mismatches.into_iter().chain(answers.left()) {
+        report.note(Some(cell.number), &mismatch, "", "");
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use crate::support::{builder, eventually, is_root, open, wait};
-use cellblock_host::journal::{CellFate, Journal, Life, Record};
+use cellblock_host::journal::{CellFate, Journal, Record, SessionFate};
 use cellblock_protocol::Cell;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn everything_that_happens_is_a_line() {
         fates(&journal),
         [(1, CellFate::Kept), (2, CellFate::Undone)]
     );
-    assert_eq!(journal.life, Life::Ended("it was closed".to_owned()));
+    assert_eq!(journal.fate, SessionFate::Ended("it was closed".to_owned()));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_cell_is_there_while_it_runs_and_the_session_is_alive() {
     let read = || scene.journals().find("last").unwrap().read().unwrap();
     eventually("the cell is in the journal", || fates(&read()).len() == 2);
     let journal = read();
-    assert_eq!(journal.life, Life::Alive);
+    assert_eq!(journal.fate, SessionFate::Alive);
     assert_eq!(
         fates(&journal),
         [(1, CellFate::Kept), (2, CellFate::Unfinished)]

@@ -87,7 +87,7 @@ pub enum ToHead {
     Arm {
         seq: u64,
         /// A cell is waiting for it.
-        hurry: bool,
+        cell_waits: bool,
     },
     /// Makes the packages in these directories importable from now on.
     Paths { paths: Vec<String> },

@@ -5,7 +5,7 @@ use super::error::E2bError;
 use super::network_hint::NetworkHint;
 use super::paths::HOME;
 use super::sandbox::{
-    AtEnd, FileMetadata, Internet, Life, Resume, RunState, Sandbox, Settings, lock,
+    AtEnd, FileMetadata, Internet, Lifetime, Resume, RunState, Sandbox, Settings, lock,
 };
 use super::time::rfc3339;
 use crate::auth::{Caller, Secret, random_id};
@@ -369,7 +369,7 @@ impl AppState {
             settings: new.settings,
             token: Secret::random()?.0,
             started_at: SystemTime::now(),
-            life: Mutex::new(Life {
+            life: Mutex::new(Lifetime {
                 ends_at: SystemTime::now() + new.life,
                 state: RunState::Running,
             }),

@@ -32,7 +32,7 @@ pub(super) struct Sandbox {
     /// The secret that requests to the services inside the sandbox carry.
     pub(super) token: String,
     pub(super) started_at: SystemTime,
-    pub(super) life: Mutex<Life>,
+    pub(super) life: Mutex<Lifetime>,
     /// Wakes the task that ends the sandbox when the end has moved.
     pub(super) end_moved: Notify,
     /// Cancelled when the sandbox is ended: streams of its output break off.
@@ -88,7 +88,7 @@ pub(super) enum Internet {
 
 /// How long a sandbox lives, and whether it runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+pub(super) struct Lifetime {
     pub(super) ends_at: SystemTime,
     pub(super) state: RunState,
 }
@@ -118,7 +118,7 @@ pub(crate) struct SandboxState {
 
 impl Sandbox {
     /// How long the sandbox lives, and whether it runs.
-    pub(super) fn life(&self) -> Life {
+    pub(super) fn life(&self) -> Lifetime {
         *lock(&self.life)
     }
 

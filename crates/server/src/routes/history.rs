@@ -93,7 +93,7 @@ pub(super) async fn journal(
             })
         });
         json!({
-            "session": id, "seq": seq, "state": journal.life.name(), "incomplete": journal.incomplete,
+            "session": id, "seq": seq, "state": journal.fate.name(), "incomplete": journal.incomplete,
             "python": journal.opened.python, "isolation": journal.opened.isolation,
             "cells": cells.collect::<Vec<Value>>(),
         })

@@ -195,7 +195,7 @@ class Head:
         """Make a standby. In it, this returns when it is woken: it is the head then."""
         with self.channel.alone():
             is_woken = self._arm_alone(request)
-        if not is_woken and not request.get("hurry"):
+        if not is_woken and not request.get("cell_waits"):
             self.rehearse()
 
     def _arm_alone(self, request: Frame) -> bool:

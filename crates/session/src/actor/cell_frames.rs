@@ -10,7 +10,7 @@ use cellblock_protocol::{Display, Event, MimeBundle, ToolArguments};
 const MAX_DISPLAYS: usize = 1000;
 const MAX_DISPLAY_BYTES: usize = 64 << 20;
 /// Questions of a cell that runs again and asks them in other words: as many as this are told.
-const MAX_REPORTED_ODDITIES: usize = 10;
+const MAX_REPORTED_MISMATCHES: usize = 10;
 
 /// The displays of a cell, bounded.
 #[derive(Default)]
@@ -79,7 +79,7 @@ pub(crate) struct Recorded {
     answers: Answers,
     /// The first call or question that there is no recorded answer to.
     unrecorded: Option<String>,
-    oddities: Vec<String>,
+    mismatches: Vec<String>,
 }
 
 /// How a cell that ran again used its recorded answers.
@@ -90,7 +90,7 @@ pub(crate) struct AnswerUse {
     /// The first question without a recorded answer.
     pub(crate) unrecorded: Option<String>,
     /// Questions that were asked in other words.
-    pub(crate) oddities: Vec<String>,
+    pub(crate) mismatches: Vec<String>,
 }
 
 impl Recorded {
@@ -98,7 +98,7 @@ impl Recorded {
         Recorded {
             answers,
             unrecorded: None,
-            oddities: Vec::new(),
+            mismatches: Vec::new(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Recorded {
         AnswerUse {
             left: self.answers.left(),
             unrecorded: self.unrecorded,
-            oddities: self.oddities,
+            mismatches: self.mismatches,
         }
     }
 
@@ -121,10 +121,10 @@ impl Recorded {
     }
 
     fn give<T>(&mut self, answer: Answer<T>) -> Result<T, String> {
-        match (answer.oddity, &answer.outcome) {
-            (Some(oddity), Err(_)) => _ = self.unrecorded.get_or_insert(oddity),
-            (Some(oddity), Ok(_)) if self.oddities.len() < MAX_REPORTED_ODDITIES => {
-                self.oddities.push(oddity);
+        match (answer.mismatch, &answer.outcome) {
+            (Some(mismatch), Err(_)) => _ = self.unrecorded.get_or_insert(mismatch),
+            (Some(mismatch), Ok(_)) if self.mismatches.len() < MAX_REPORTED_MISMATCHES => {
+                self.mismatches.push(mismatch);
             }
             _ => {}
         }

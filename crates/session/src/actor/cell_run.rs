@@ -319,7 +319,7 @@ impl CellRun {
                 self.outgoing.extend(self.calls.refuse_waiting());
                 None
             }
-            Signal::Frame(frame) => self.hear(actor, frame).await,
+            Signal::Frame(frame) => self.handle_frame(actor, frame).await,
             Signal::Output { stream, text } => {
                 self.emit_text(stream, text);
                 None
@@ -399,7 +399,11 @@ impl CellRun {
     }
 
     /// The head says something, or can say no more. Returns how the cell ended, if it did.
-    async fn hear(&mut self, actor: &mut Actor, frame: io::Result<FromHead>) -> Option<Finish> {
+    async fn handle_frame(
+        &mut self,
+        actor: &mut Actor,
+        frame: io::Result<FromHead>,
+    ) -> Option<Finish> {
         // The guest sends a display when the pipes are empty: what is in them now came after it.
         if !matches!(
             frame,
@@ -417,7 +421,7 @@ impl CellRun {
             }
             Ok(frame) => {
                 if !self.is_replay() {
-                    actor.cells.journal.heard(&frame);
+                    actor.cells.journal.note_frame(&frame);
                 }
                 let answer = self.take_frame(actor, frame);
                 self.outgoing.extend(answer);

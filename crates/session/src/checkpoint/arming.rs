@@ -27,7 +27,7 @@ impl Actor {
         self.arm_for(false).await;
     }
 
-    async fn arm_for(&mut self, hurry: bool) {
+    async fn arm_for(&mut self, cell_waits: bool) {
         self.checkpoints.due = None;
         self.let_go_of_taken_back().await;
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
@@ -44,7 +44,7 @@ impl Actor {
         self.copy_files().await;
         // While the head copies itself: both take about as long.
         let look = self.files.disk.look_for_held_files();
-        if let Err(reason) = self.make_standby(hurry).await {
+        if let Err(reason) = self.make_standby(cell_waits).await {
             self.checkpoints.obstacle = Some(reason);
         }
         self.note_held_files(look).await;
@@ -85,7 +85,7 @@ impl Actor {
         self.checkpoints.unrestorable_reason = self.files.history.lock().unrestorable_reason();
     }
 
-    async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
+    async fn make_standby(&mut self, cell_waits: bool) -> Result<(), String> {
         self.make_room_for_copy().await?;
         let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
@@ -93,7 +93,7 @@ impl Actor {
         let mark = self.shared.processes.mark();
         let asked = BootTime::now();
         let exchange = async {
-            let request = ToHead::Arm { seq, hurry };
+            let request = ToHead::Arm { seq, cell_waits };
             self.head
                 .channel
                 .send_with(&request, Some(far.as_fd()))
@@ -128,7 +128,7 @@ impl Actor {
             mark,
         });
         self.checkpoints.begin_steps();
-        self.trim(hurry).await;
+        self.trim(cell_waits).await;
         Ok(())
     }
 
@@ -149,14 +149,14 @@ impl Actor {
     }
 
     /// The newest, and as many older ones as the limits allow.
-    async fn trim(&mut self, hurry: bool) {
+    async fn trim(&mut self, cell_waits: bool) {
         let most = usize::try_from(self.options.limits.checkpoints)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
         while self.checkpoints.count() > most {
             self.drop_oldest().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(cell_waits).await {
             self.drop_oldest_standby().await;
             // Its memory is free when it has gone.
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -197,7 +197,7 @@ impl Actor {
     }
 
     /// Whether older standbys hold more than their budget: by the kernel's count, or by an estimate while a cell waits.
-    async fn history_is_too_large(&mut self, hurry: bool) -> bool {
+    async fn history_is_too_large(&mut self, cell_waits: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
         const MAX_ESTIMATES_IN_A_ROW: u32 = 4;
         let budget = self.options.limits.checkpoint_budget();
@@ -217,7 +217,7 @@ impl Actor {
             .sum();
         self.checkpoints.estimates_in_a_row += 1;
         if estimate > budget
-            || (hurry && self.checkpoints.estimates_in_a_row < MAX_ESTIMATES_IN_A_ROW)
+            || (cell_waits && self.checkpoints.estimates_in_a_row < MAX_ESTIMATES_IN_A_ROW)
         {
             return estimate > budget;
         }

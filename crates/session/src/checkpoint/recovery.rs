@@ -108,7 +108,7 @@ impl Actor {
         } else {
             self.files.disk.held_by_spawned().await
         };
-        let mut not_restored = self.files.history.go_back(cell, dirty, busy).await;
+        let mut not_restored = self.files.history.restore_to(cell, dirty, busy).await;
         not_restored.extend(
             living
                 .into_iter()

@@ -329,7 +329,7 @@ impl Actor {
         let AnswerUse {
             left: answers_left,
             unrecorded,
-            mut oddities,
+            mut mismatches,
         } = run.take_answers();
         if let Some(unrecorded) = unrecorded {
             return Err(self.give_up(unrecorded).await);
@@ -353,8 +353,8 @@ impl Actor {
         let (result, output) = run.result(self, exit, *done, StateEffect::kept(files));
         drop(output.into_written());
         let mut differences = compare(&kept.ended, &result);
-        oddities.extend(answers_left);
-        differences.extend(oddities.into_iter().map(|what| Difference {
+        mismatches.extend(answers_left);
+        differences.extend(mismatches.into_iter().map(|what| Difference {
             cell: Some(number),
             what,
             was: String::new(),

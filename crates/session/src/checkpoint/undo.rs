@@ -25,7 +25,7 @@ impl Actor {
             cell,
             files,
             not_restored,
-        } = self.go_back(count).await?;
+        } = self.restore_earlier(count).await?;
         let after = self.variables().await?;
         Ok(Undone {
             cell,
@@ -36,7 +36,7 @@ impl Actor {
     }
 
     /// Goes back `count` kept cells.
-    async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
+    async fn restore_earlier(&mut self, count: usize) -> Result<Recovered, Error> {
         self.arm().await;
         let reachable = || self.checkpoints.oldest();
         let session = self.shared.id.clone();

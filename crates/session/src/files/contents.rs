@@ -1,7 +1,7 @@
 //! Reading, writing and listing the files of a workspace on behalf of a caller of the session.
 
 use crate::Error;
-use crate::files::seen::{Kind, Seen};
+use crate::files::entry_state::{EntryState, Kind};
 use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileEntry, mime_of};
 use std::fs;
@@ -64,7 +64,7 @@ impl Workspace {
 
     /// Every plain file, sorted by path.
     pub(crate) fn list(&self) -> Vec<FileEntry> {
-        let entry = |(path, seen): (&PathBuf, &Seen)| {
+        let entry = |(path, seen): (&PathBuf, &EntryState)| {
             let path = path.to_string_lossy().into_owned();
             FileEntry {
                 mime: mime_of(&path).to_owned(),

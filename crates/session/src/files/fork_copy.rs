@@ -5,8 +5,8 @@
 
 use crate::Error;
 use crate::files::disk::Processes;
+use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
 use crate::files::history::ChangeNotice;
-use crate::files::seen::{Found, Kind, Seen};
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Access, Confined, Links};
 use std::fs::File;
@@ -34,9 +34,9 @@ pub(crate) struct Copying {
     to: Arc<Workspace>,
     /// The most bytes that may be copied: the copy is new data on disk.
     most: u64,
-    directories: Vec<(PathBuf, Seen)>,
-    copied: Vec<(PathBuf, Seen)>,
-    shared: Vec<(PathBuf, Seen)>,
+    directories: Vec<(PathBuf, EntryState)>,
+    copied: Vec<(PathBuf, EntryState)>,
+    shared: Vec<(PathBuf, EntryState)>,
 }
 
 impl Copying {
@@ -48,7 +48,7 @@ impl Copying {
         most: u64,
         change_notice: ChangeNotice,
     ) -> Result<Copying, Error> {
-        let Found { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
+        let WorkspaceListing { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
             return Err(Error::Refused(
                 "a fork works on a copy of the files, and there are more than can be looked at"
@@ -187,7 +187,7 @@ pub(crate) struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    fn copy_all(&self, files: &[(PathBuf, Seen)]) -> Result<(), Error> {
+    fn copy_all(&self, files: &[(PathBuf, EntryState)]) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<(), Error> {
             while let Some((path, seen)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -214,7 +214,7 @@ impl Copies<'_> {
 
     /// Copies what is at the path now. Code may have put another file there since it was listed: the owner of the copy and who may
     /// read it is told by the file that is copied, or code would read what was closed to it.
-    pub(crate) fn copy(&self, path: &Path, listed: &Seen) -> io::Result<()> {
+    pub(crate) fn copy(&self, path: &Path, listed: &EntryState) -> io::Result<()> {
         let Some((entry, seen)) = self.from.find(path) else {
             return Ok(());
         };
@@ -242,7 +242,7 @@ impl Copies<'_> {
         }
     }
 
-    fn finish_directory(&self, path: &Path, seen: &Seen) -> io::Result<()> {
+    fn finish_directory(&self, path: &Path, seen: &EntryState) -> io::Result<()> {
         // Before it may be closed.
         let opened = self
             .to
@@ -253,7 +253,7 @@ impl Copies<'_> {
     }
 
     /// Gives the copy the owner of the original, where that can be, and its permissions.
-    fn give(&self, path: &Path, seen: &Seen) -> io::Result<()> {
+    fn give(&self, path: &Path, seen: &EntryState) -> io::Result<()> {
         let entry = self.to.find(path, Links::AreNotFollowed)?;
         let own = Access::of(entry.stat());
         let mode = seen.access.mode & 0o777;
@@ -267,7 +267,7 @@ impl Copies<'_> {
     }
 }
 
-fn set_time(copy: &File, seen: &Seen) -> io::Result<()> {
+fn set_time(copy: &File, seen: &EntryState) -> io::Result<()> {
     let modified = u64::try_from(seen.modified).unwrap_or(0);
     copy.set_modified(UNIX_EPOCH + Duration::from_nanos(modified))
 }
@@ -329,7 +329,7 @@ mod tests {
         copy(&from, &to, 100).unwrap();
         let look = |workspace: &Workspace| -> Vec<_> {
             let found = workspace.walk(Path::new(""), &mut |_, _| {}).entries;
-            let entry = |(path, seen): (PathBuf, Seen)| (path, seen.modified, seen.access);
+            let entry = |(path, seen): (PathBuf, EntryState)| (path, seen.modified, seen.access);
             found.into_iter().map(entry).collect()
         };
         let paths: Vec<_> = look(&to).into_iter().map(|(path, ..)| path).collect();

@@ -1,7 +1,7 @@
 //! Hard links: a name that was removed, or that leads to another file, is a name of the same file again.
 
+use crate::files::entry_state::{EntryState, Kind, Stamp};
 use crate::files::history::{Content, FileHistory};
-use crate::files::seen::{Kind, Seen, Stamp};
 use cellblock_sandbox::{Entry, Identity, Links};
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) struct OriginalNames {
 impl OriginalNames {
     /// Makes `path` a name of the file that it was a name of, or of the file that took its place. False where the file had one name only, or
     /// no other name leads to it now.
-    pub(crate) fn link_again(&self, history: &FileHistory, path: &Path, seen: &Seen) -> bool {
+    pub(crate) fn link_again(&self, history: &FileHistory, path: &Path, seen: &EntryState) -> bool {
         if seen.kind != Kind::File || seen.has_one_name() || history.is_in_place(path, seen) {
             return false;
         }

@@ -5,10 +5,10 @@
 //! (`original_files.rs`). Where init does not ask before that, it is copied at the start if it is small; beyond that, a first change cannot be
 //! taken back, and the result says so.
 
+use crate::files::entry_state::{EntryState, Kind, Stamp};
 use crate::files::held_files::HeldFiles;
 use crate::files::original_files::{OriginalFiles, Preserved};
 use crate::files::preserve::PreserveSocket;
-use crate::files::seen::{Kind, Seen, Stamp};
 use crate::files::store::Attributes;
 use crate::files::store::{FileStore, Stored};
 use crate::files::workspace::Workspace;
@@ -41,7 +41,7 @@ pub(crate) struct FileHistory {
     /// Changed, and not copied yet.
     uncopied: Vec<Uncopied>,
     /// Of which the newest version has no copy, why, and what that looked like.
-    missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
+    missing: BTreeMap<PathBuf, (String, Option<EntryState>)>,
     /// Files of the user's that were changed and could not be kept before, and why; since the last query.
     pub(super) unpreserved: BTreeMap<PathBuf, String>,
     /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
@@ -98,7 +98,7 @@ pub(crate) enum Content {
         access: Access,
     },
     /// It can only be where it still is.
-    SocketOrDevice(Seen),
+    SocketOrDevice(EntryState),
     Link {
         target: PathBuf,
         access: Access,
@@ -110,7 +110,7 @@ pub(crate) enum Content {
         attributes: Attributes,
     },
     /// A file from before the session, maybe moved: it is still there, or it is preserved.
-    Original(Seen),
+    Original(EntryState),
     Unknown,
 }
 
@@ -119,7 +119,7 @@ impl FileHistory {
         workspace: Arc<Workspace>,
         store: PathBuf,
         limit: u64,
-        known: &BTreeMap<PathBuf, Seen>,
+        known: &BTreeMap<PathBuf, EntryState>,
         change_notice: ChangeNotice,
     ) -> FileHistory {
         let originals = if workspace.began_empty() {
@@ -377,7 +377,7 @@ impl FileHistory {
     }
 
     /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then it does not matter which process has it open.
-    fn can_be_preserved_later(&self, seen: &Seen) -> bool {
+    fn can_be_preserved_later(&self, seen: &EntryState) -> bool {
         const LARGE: u64 = 1 << 20;
         let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
         is_large

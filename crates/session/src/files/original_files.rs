@@ -3,7 +3,7 @@
 //! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
 
-use crate::files::seen::{Kind, Seen, Stamp};
+use crate::files::entry_state::{EntryState, Kind, Stamp};
 use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::workspace::Workspace;
@@ -18,9 +18,9 @@ const MAX_ENTRIES_WITH_ATTRIBUTES: usize = 256;
 /// The files that were there before the session.
 #[derive(Debug, Default)]
 pub(crate) struct OriginalFiles {
-    entries: BTreeMap<PathBuf, Seen>,
+    entries: BTreeMap<PathBuf, EntryState>,
     /// Files and links by what stays theirs when they are moved, and where they were.
-    by_inode: HashMap<u64, (Seen, OriginalPath)>,
+    by_inode: HashMap<u64, (EntryState, OriginalPath)>,
     kept: HashMap<Stamp, (Preserved, OriginalPath)>,
     /// Extended attributes by inode, as far as they are known.
     attributes: HashMap<u64, Attributes>,
@@ -47,7 +47,10 @@ pub(crate) enum Preserved {
 }
 
 impl OriginalFiles {
-    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>, workspace: &Workspace) -> OriginalFiles {
+    pub(crate) fn new(
+        entries: BTreeMap<PathBuf, EntryState>,
+        workspace: &Workspace,
+    ) -> OriginalFiles {
         let mut by_inode = HashMap::new();
         for (path, seen) in &entries {
             if seen.kind != Kind::Directory {
@@ -72,7 +75,7 @@ impl OriginalFiles {
         }
         // Few directories have any, and of these it is known from the first look.
         let has_attributes =
-            |seen: &Seen| seen.kind == Kind::Directory && !seen.attributes.is_of_none();
+            |seen: &EntryState| seen.kind == Kind::Directory && !seen.attributes.is_of_none();
         for (path, seen) in entries.iter().filter(|(_, seen)| has_attributes(seen)) {
             if let Some((entry, _)) = workspace.find(path)
                 && let Ok(attributes) = Attributes::of(&entry)
@@ -85,7 +88,7 @@ impl OriginalFiles {
     }
 
     /// The original entry at a path.
-    pub(crate) fn at(&self, path: &Path) -> Option<Seen> {
+    pub(crate) fn at(&self, path: &Path) -> Option<EntryState> {
         self.entries.get(path).copied()
     }
 
@@ -123,23 +126,23 @@ impl OriginalFiles {
     }
 
     /// Whether an entry is an original that was not changed, maybe under another name.
-    pub(crate) fn is_untouched(&self, seen: &Seen) -> bool {
+    pub(crate) fn is_untouched(&self, seen: &EntryState) -> bool {
         let given = self.by_inode.get(&seen.inode);
         given.is_some_and(|(given, _)| given.has_same_content(seen))
     }
 
     /// Adds a file that the user put there later.
-    pub(crate) fn adopt(&mut self, path: &Path, seen: &Seen) {
+    pub(crate) fn adopt(&mut self, path: &Path, seen: &EntryState) {
         let original_path = OriginalPath::At(path.to_owned());
         self.by_inode.insert(seen.inode, (*seen, original_path));
     }
 
     /// The preserved contents of an original file, where it has been changed since.
-    pub(crate) fn preserved(&self, seen: &Seen) -> Option<&Preserved> {
+    pub(crate) fn preserved(&self, seen: &EntryState) -> Option<&Preserved> {
         self.kept.get(&seen.stamp()).map(|(kept, _)| kept)
     }
 
-    pub(crate) fn keep(&mut self, seen: &Seen, kept: Preserved) {
+    pub(crate) fn keep(&mut self, seen: &EntryState, kept: Preserved) {
         if let Some((_, original_path)) = self.by_inode.get(&seen.inode) {
             self.kept
                 .insert(seen.stamp(), (kept, original_path.clone()));
@@ -148,7 +151,10 @@ impl OriginalFiles {
 
     /// Records the extended attributes of a given file, if they are not known and cannot have been changed yet.
     pub(crate) fn note_attributes(&mut self, entry: &Entry) {
-        let now = entry.stat_now().ok().map(|stat| Seen::from_stat(&stat));
+        let now = entry
+            .stat_now()
+            .ok()
+            .map(|stat| EntryState::from_stat(&stat));
         let Some(now) = now.filter(|now| !self.attributes.contains_key(&now.inode)) else {
             return;
         };
@@ -161,7 +167,7 @@ impl OriginalFiles {
     }
 
     /// The extended attributes that a given file had; `None` where they are not known.
-    pub(crate) fn attributes(&self, seen: &Seen) -> Option<&Attributes> {
+    pub(crate) fn attributes(&self, seen: &EntryState) -> Option<&Attributes> {
         static NONE: Attributes = Attributes::none();
         let is_known_to_have_none = seen.kind == Kind::Directory && seen.attributes.is_of_none();
         let recorded = self.attributes.get(&seen.inode);
@@ -172,9 +178,9 @@ impl OriginalFiles {
     pub(crate) fn other_names<'a>(
         &'a self,
         path: &'a Path,
-        seen: &'a Seen,
+        seen: &'a EntryState,
     ) -> impl Iterator<Item = &'a PathBuf> {
-        let is_other = move |(other, of): &(&PathBuf, &Seen)| {
+        let is_other = move |(other, of): &(&PathBuf, &EntryState)| {
             of.inode == seen.inode && of.kind == seen.kind && other.as_path() != path
         };
         self.entries.iter().filter(is_other).map(|(path, _)| path)

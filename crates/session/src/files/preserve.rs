@@ -1,9 +1,9 @@
 //! Keeps files of the user's before a session changes them: init asks, the system call waits, the answer lets it go on.
 
 use crate::Error;
+use crate::files::entry_state::{EntryState, Kind};
 use crate::files::history::FileHistory;
 use crate::files::original_files::Preserved;
-use crate::files::seen::{Kind, Seen};
 use crate::files::shared_history::History;
 use crate::wire::packets::Packets;
 use cellblock_sandbox::{Change, Entry, KeptScope, PendingChange};
@@ -25,7 +25,7 @@ pub(crate) struct PreserveSocket {
 
 impl PreserveSocket {
     /// Sees to it that a file is asked about before it is changed. False when that cannot be.
-    pub(crate) fn ask_about(&self, seen: &Seen) -> bool {
+    pub(crate) fn ask_about(&self, seen: &EntryState) -> bool {
         let now = nanoseconds(SystemTime::now());
         let is_past = seen.modified <= i128::from(now);
         is_past
@@ -116,7 +116,7 @@ impl FileHistory {
         }
         let is_as_before = || {
             let now = entry.stat_now().ok();
-            now.map(|now| Seen::from_stat(&now))
+            now.map(|now| EntryState::from_stat(&now))
                 .is_some_and(|now| now.has_same_content(&seen))
         };
         let problem = match self.copy_within_limit(&entry, seen.bytes) {
@@ -142,7 +142,7 @@ impl FileHistory {
         }
     }
 
-    fn preserve_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
+    fn preserve_found(&mut self, entry: &Entry, seen: &EntryState, how: Change) -> bool {
         let is_shared = self.workspace.is_shared(entry);
         if is_shared && how != Change::Removes {
             return false;
@@ -177,7 +177,7 @@ impl FileHistory {
     }
 
     /// Makes a file that other sessions have too this one's own. The copy is for the session that changes it; the original is kept as it is.
-    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
+    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &EntryState) -> io::Result<()> {
         if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
             return Err(rustix::io::Errno::DQUOT.into());
         }
@@ -205,7 +205,7 @@ impl FileHistory {
         let mut all = !siblings.is_empty();
         for path in siblings {
             // Most of them are kept since the first was removed.
-            let has_work = |seen: Seen| {
+            let has_work = |seen: EntryState| {
                 self.originals.is_untouched(&seen) && self.originals.preserved(&seen).is_none()
             };
             if self.workspace.look(&path).is_some_and(has_work) {

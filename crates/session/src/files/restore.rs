@@ -5,10 +5,10 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
+use crate::files::entry_state::{EntryState, Kind, Stamp, time_of};
 use crate::files::hard_links::{HardLinks, Linked, OriginalNames};
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
-use crate::files::seen::{Kind, Seen, Stamp, time_of};
 use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::tracker::Changes;
@@ -25,7 +25,12 @@ type MovedFiles = HashMap<Stamp, Vec<PathBuf>>;
 impl FileHistory {
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
     /// Files in `busy` stay as they are: a process that goes on has them open for writing. Returns what could not be put back.
-    pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes, busy: &[PathBuf]) -> Vec<String> {
+    pub(crate) fn restore_to(
+        &mut self,
+        cell: u64,
+        dirty: Changes,
+        busy: &[PathBuf],
+    ) -> Vec<String> {
         // What is copied now was either changed from outside, and stays, or is about to be undone.
         self.catch_up();
         // What was parted since may be shared again.
@@ -244,13 +249,18 @@ impl FileHistory {
         aside
     }
 
-    pub(super) fn is_in_place(&self, path: &Path, seen: &Seen) -> bool {
+    pub(super) fn is_in_place(&self, path: &Path, seen: &EntryState) -> bool {
         let now = self.workspace.look(path);
         now.is_some_and(|now| now.has_same_content(seen))
     }
 
     /// Puts a file back that was there before the session came, or was moved from there.
-    fn put_original(&self, path: &Path, seen: &Seen, aside: &mut MovedFiles) -> io::Result<()> {
+    fn put_original(
+        &self,
+        path: &Path,
+        seen: &EntryState,
+        aside: &mut MovedFiles,
+    ) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
             let attributes = self.originals.attributes(seen).cloned();
@@ -309,7 +319,12 @@ impl FileHistory {
     }
 
     /// Gives a file that is where it was the extended attributes that it had.
-    fn put_attributes(&self, path: &Path, seen: &Seen, attributes: &Attributes) -> io::Result<()> {
+    fn put_attributes(
+        &self,
+        path: &Path,
+        seen: &EntryState,
+        attributes: &Attributes,
+    ) -> io::Result<()> {
         let entry = self
             .workspace
             .directory()
@@ -460,7 +475,7 @@ impl FileHistory {
 }
 
 fn kind_of(entry: &Entry) -> Kind {
-    Seen::from_stat(entry.stat()).kind
+    EntryState::from_stat(entry.stat()).kind
 }
 
 fn nothing_kept() -> io::Error {

@@ -1,7 +1,7 @@
 //! Restored directories get their permissions and attributes last: nothing can be put into a directory without write permission.
 
+use crate::files::entry_state::{EntryState, Kind};
 use crate::files::history::{Content, FileHistory};
-use crate::files::seen::{Kind, Seen};
 use crate::files::store::Attributes;
 use cellblock_sandbox::{Access, Entry};
 use std::io;
@@ -89,7 +89,7 @@ impl<'a> Finished<'a> {
     }
 
     /// Whether nothing is left to do for a directory.
-    fn is_state_of(&self, entry: &Entry, seen: &Seen) -> bool {
+    fn is_state_of(&self, entry: &Entry, seen: &EntryState) -> bool {
         let has =
             |attributes: &Attributes| Attributes::of(entry).is_ok_and(|now| now == *attributes);
         self.access == seen.access && self.attributes.is_none_or(has)

@@ -72,7 +72,7 @@ fn a_directory_of_another_user_under_the_name_of_one_that_a_cell_made_is_not_giv
     scene.history.catch_up();
     scene.exchange("mine", "secret");
     scene.history.note(2, vec!["mine".into()]);
-    let failed = scene.history.go_back(1, Changes::default(), &[]);
+    let failed = scene.history.restore_to(1, Changes::default(), &[]);
     assert_eq!(access_of(&secret), (0, 0o700), "{failed:?}");
     assert_eq!(failed.len(), 1, "{failed:?}");
 }
@@ -97,7 +97,7 @@ fn a_pipe_of_another_user_under_the_name_of_one_that_a_cell_made_is_not_given_aw
     scene.history.catch_up();
     scene.exchange("mine", "secret");
     scene.history.note(2, vec!["mine".into()]);
-    let failed = scene.history.go_back(1, Changes::default(), &[]);
+    let failed = scene.history.restore_to(1, Changes::default(), &[]);
     assert_eq!(owner_of(&scene, "mine"), 0, "{failed:?}");
     assert_eq!(failed.len(), 1, "{failed:?}");
 }
@@ -112,7 +112,7 @@ fn a_pipe_that_is_made_again_belongs_to_the_owner_of_the_workspace() {
     scene.history.catch_up();
     fs::remove_file(scene.path("mine")).unwrap();
     scene.history.note(2, vec!["mine".into()]);
-    let failed = scene.history.go_back(1, Changes::default(), &[]);
+    let failed = scene.history.restore_to(1, Changes::default(), &[]);
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(owner_of(&scene, "mine"), USER);
 }

@@ -7,7 +7,7 @@
 //! Code can exchange names at any moment. So the host decides about a file that it has found ([`Entry`]) and acts on that one; it does not look
 //! its name up again.
 
-use crate::files::seen::{Kind, Seen, time_of};
+use crate::files::entry_state::{EntryState, Kind, time_of};
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Access, Entry, Identity, Links};
 use std::collections::HashSet;
@@ -71,7 +71,7 @@ impl Files {
 impl Workspace {
     /// Whether another session may have this file too.
     pub(crate) fn is_shared(&self, entry: &Entry) -> bool {
-        let seen = Seen::from_stat(entry.stat());
+        let seen = EntryState::from_stat(entry.stat());
         seen.kind == Kind::File
             && !seen.has_one_name()
             && entry
@@ -82,7 +82,7 @@ impl Workspace {
     /// Gives `other`, of the same family, a file of this one as it is.
     pub(crate) fn share(&self, path: &Path, other: &Workspace) -> io::Result<()> {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;
-        let is_file = Seen::from_stat(entry.stat()).kind == Kind::File;
+        let is_file = EntryState::from_stat(entry.stat()).kind == Kind::File;
         let identity = entry.identity()?;
         let mut files = self.shared_files().files();
         if !is_file || files.written.contains(&identity) {
@@ -204,7 +204,7 @@ impl Workspace {
     }
 
     /// Sets owner and permissions of the file that was seen at a path, if it is still there.
-    pub(crate) fn set_access(&self, path: &Path, seen: &Seen) -> io::Result<()> {
+    pub(crate) fn set_access(&self, path: &Path, seen: &EntryState) -> io::Result<()> {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;
         if entry.stat().st_ino != seen.inode {
             return Err(io::ErrorKind::ResourceBusy.into());

@@ -47,16 +47,16 @@ impl History {
         task.await.map_err(|error| error.to_string())
     }
 
-    /// Puts everything back as it was after `cell`, see [`FileHistory::go_back`]. Returns what could not be put back, and whatever went
+    /// Puts everything back as it was after `cell`, see [`FileHistory::restore_to`]. Returns what could not be put back, and whatever went
     /// wrong in the host.
-    pub(crate) async fn go_back(
+    pub(crate) async fn restore_to(
         &self,
         cell: u64,
         dirty: Changes,
         busy: Vec<PathBuf>,
     ) -> Vec<String> {
         not_put_back(
-            self.with(move |files| files.go_back(cell, dirty, &busy))
+            self.with(move |files| files.restore_to(cell, dirty, &busy))
                 .await,
         )
     }

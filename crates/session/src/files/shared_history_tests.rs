@@ -58,7 +58,7 @@ async fn without_a_panic_all_is_put_back_and_nothing_is_said() {
     scene.cell_wrote(2, "two");
     let failed = scene
         .history
-        .go_back(1, Changes::default(), Vec::new())
+        .restore_to(1, Changes::default(), Vec::new())
         .await;
     assert_eq!((failed, scene.contents()), (Vec::new(), "one".to_owned()));
     assert_eq!(scene.history.lock().unrestorable_reason(), None);
@@ -75,7 +75,7 @@ async fn after_a_panic_what_can_be_is_put_back_and_the_rest_is_told() {
     assert!(scene.history.lock().is_behind());
     let failed = scene
         .history
-        .go_back(1, Changes::default(), Vec::new())
+        .restore_to(1, Changes::default(), Vec::new())
         .await;
     assert_eq!(
         (failed, scene.contents()),
@@ -119,7 +119,7 @@ async fn a_copy_that_did_not_fit_is_a_flaw_until_there_is_room() {
     scene.cell_wrote(2, "two");
     let failed = scene
         .history
-        .go_back(1, Changes::default(), Vec::new())
+        .restore_to(1, Changes::default(), Vec::new())
         .await;
     assert_eq!((failed, scene.contents()), (Vec::new(), "one".to_owned()));
 }

@@ -1,6 +1,6 @@
 //! Copies of files, in a directory of the session's, with the extended attributes that code may change.
 
-use crate::files::seen::{Kind, Seen};
+use crate::files::entry_state::{EntryState, Kind};
 use cellblock_sandbox::{Entry, Identity, Reach, private_directory, private_file};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
@@ -261,7 +261,7 @@ impl Fingerprint {
 }
 
 fn open(entry: &Entry) -> io::Result<File> {
-    match Seen::from_stat(entry.stat()).kind {
+    match EntryState::from_stat(entry.stat()).kind {
         Kind::Directory => entry.read_directory(),
         _ => entry.read(),
     }

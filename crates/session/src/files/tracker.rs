@@ -1,7 +1,7 @@
 //! Changes of the files by a cell, and what the files take on disk, at a cost that grows with what changed.
 
 use crate::files::disk::Added;
-use crate::files::seen::{Found, Kind, Seen};
+use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
 use crate::files::watch::{ChangedPaths, Listener, Watch, Watcher};
 use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
@@ -22,11 +22,11 @@ const MAX_QUICK_PATHS: usize = 32;
 pub(crate) struct Tracker {
     workspace: Arc<Workspace>,
     watch: Watch,
-    known: BTreeMap<PathBuf, Seen>,
+    known: BTreeMap<PathBuf, EntryState>,
     /// By inode: the paths of files that have several names. What is written under one of them raises no event for the others.
     names: HashMap<u64, BTreeSet<PathBuf>>,
     lately: VecDeque<PathBuf>,
-    /// Seen while a cell runs, to be told when it ends.
+    /// EntryState while a cell runs, to be told when it ends.
     pending: ChangedPaths,
     /// The part of it that came after the last look at sizes.
     unmeasured: ChangedPaths,
@@ -62,7 +62,7 @@ impl Tracker {
         });
         let mut measure = SizeIndex::default();
         measure.replace(Path::new(""), sizes(&workspace, &found));
-        let Found { entries, left, .. } = found;
+        let WorkspaceListing { entries, left, .. } = found;
         let mut names = HashMap::new();
         for (path, seen) in &entries {
             note_name(&mut names, path, seen);
@@ -99,7 +99,7 @@ impl Tracker {
     }
 
     /// The known entries, as far as the tracker looked.
-    pub(crate) fn known(&self) -> &BTreeMap<PathBuf, Seen> {
+    pub(crate) fn known(&self) -> &BTreeMap<PathBuf, EntryState> {
         &self.known
     }
 
@@ -108,7 +108,7 @@ impl Tracker {
         if inodes.is_empty() {
             return Vec::new();
         }
-        let is_wanted = |seen: &Seen| seen.kind == Kind::File && inodes.contains(&seen.inode);
+        let is_wanted = |seen: &EntryState| seen.kind == Kind::File && inodes.contains(&seen.inode);
         let found = self.known.iter().filter(|(_, seen)| is_wanted(seen));
         found.map(|(path, _)| path.clone()).collect()
     }
@@ -151,7 +151,7 @@ impl Tracker {
             let found = self
                 .workspace
                 .walk(path, &mut |path, directory| watch.add(path, directory));
-            for path in &found.armed {
+            for path in &found.set_id_files {
                 self.workspace.disarm(path);
             }
             self.vanished |= found.entries.is_empty();
@@ -237,7 +237,7 @@ impl Tracker {
         let mut found = self
             .workspace
             .walk(path, &mut |path, directory| watch.add(path, directory));
-        for path in std::mem::take(&mut found.armed) {
+        for path in std::mem::take(&mut found.set_id_files) {
             if let Some(seen) = self.workspace.disarm(&path) {
                 found.entries.insert(path, seen);
             }
@@ -266,13 +266,16 @@ impl Tracker {
     }
 
     /// The known entries at a path and below it.
-    fn known_from<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Seen)> {
+    fn known_from<'a>(
+        &'a self,
+        path: &'a Path,
+    ) -> impl Iterator<Item = (&'a PathBuf, &'a EntryState)> {
         self.known
             .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
             .take_while(move |(below, _)| below.starts_with(path))
     }
 
-    fn compare(&mut self, path: &Path, seen: Option<Seen>, changes: &mut Changes) {
+    fn compare(&mut self, path: &Path, seen: Option<EntryState>, changes: &mut Changes) {
         let old = self.known.get(path).copied();
         if let Some(old) = old.filter(|old| seen.is_none_or(|new| new.inode != old.inode))
             && let Some(names) = self.names.get_mut(&old.inode)
@@ -286,7 +289,7 @@ impl Tracker {
         if old == seen {
             return;
         }
-        let is_file = |seen: &Seen| seen.kind == Kind::File;
+        let is_file = |seen: &EntryState| seen.kind == Kind::File;
         match (old.filter(is_file), seen.filter(is_file)) {
             (None, Some(new)) => push(&mut changes.files.created, path, new.bytes),
             (Some(_), Some(new)) => push(&mut changes.files.changed, path, new.bytes),
@@ -332,14 +335,14 @@ fn roots(touched: &ChangedPaths) -> Vec<&Path> {
 }
 
 /// The bytes on disk of everything that a walk found.
-fn sizes(workspace: &Workspace, found: &Found) -> Vec<(PathBuf, u64)> {
+fn sizes(workspace: &Workspace, found: &WorkspaceListing) -> Vec<(PathBuf, u64)> {
     let entries = found.entries.iter();
     entries
         .map(|(path, seen)| (path.clone(), workspace.taken_by(seen)))
         .collect()
 }
 
-fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &Seen) {
+fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &EntryState) {
     if seen.kind == Kind::File && !seen.has_one_name() {
         names.entry(seen.inode).or_default().insert(path.to_owned());
     }

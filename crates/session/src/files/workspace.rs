@@ -1,8 +1,8 @@
 //! The workspace of a session: its directory, and what is in it.
 
 use crate::Error;
+use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
 use crate::files::kept_workspaces::{KeptWorkspaces, hold_lock, remove_if_empty};
-use crate::files::seen::{Found, Kind, Seen};
 use crate::files::shared_files::SharedFiles;
 use crate::files::store::{Attributes, Fingerprint};
 use cellblock_sandbox::{Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step};
@@ -193,8 +193,8 @@ impl Workspace {
         &self,
         from: &Path,
         on_directory: &mut dyn FnMut(&Path, BorrowedFd<'_>),
-    ) -> Found {
-        let mut found = Found::default();
+    ) -> WorkspaceListing {
+        let mut found = WorkspaceListing::default();
         // A directory of the user's may be closed for a reason of his.
         let closed = match self.origin {
             Origin::UserDirectory => Closed::Stays,
@@ -243,7 +243,7 @@ impl Workspace {
     }
 
     /// The bytes that an entry takes on disk: its size, or what is reserved for it, whichever is more.
-    pub(crate) fn taken_by(&self, seen: &Seen) -> u64 {
+    pub(crate) fn taken_by(&self, seen: &EntryState) -> u64 {
         /// XFS reserves at least this much for a file that grows.
         const MIN_RESERVED_BYTES: u64 = 64 << 10;
         let reserves_ahead = self.file_system.is_some_and(FileSystem::reserves_ahead);
@@ -255,21 +255,21 @@ impl Workspace {
         seen.bytes.max(seen.allocated.saturating_sub(ahead))
     }
 
-    fn note(&self, found: &mut Found, path: &Path, stat: &Stat) -> Seen {
+    fn note(&self, found: &mut WorkspaceListing, path: &Path, stat: &Stat) -> EntryState {
         let seen = found.add(path, stat);
-        if self.is_armed(&seen) {
-            found.armed.push(path.to_owned());
+        if self.runs_as_owner(&seen) {
+            found.set_id_files.push(path.to_owned());
         }
         seen
     }
 
     /// Looks at the entry at a path.
-    pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
-        Some(Seen::from_stat(&self.directory.stat(path).ok()?))
+    pub(crate) fn look(&self, path: &Path) -> Option<EntryState> {
+        Some(EntryState::from_stat(&self.directory.stat(path).ok()?))
     }
 
     /// Looks at the directory at a path, with its extended attributes.
-    pub(crate) fn look_at_directory(&self, path: &Path) -> Option<Seen> {
+    pub(crate) fn look_at_directory(&self, path: &Path) -> Option<EntryState> {
         let (entry, mut seen) = self.find(path)?;
         seen.attributes = Attributes::of(&entry)
             .map_or(Fingerprint::Unknown, |attributes| attributes.fingerprint());
@@ -277,9 +277,9 @@ impl Workspace {
     }
 
     /// Finds the entry at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
-    pub(crate) fn find(&self, path: &Path) -> Option<(Entry, Seen)> {
+    pub(crate) fn find(&self, path: &Path) -> Option<(Entry, EntryState)> {
         let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
-        let seen = Seen::from_stat(entry.stat());
+        let seen = EntryState::from_stat(entry.stat());
         Some((entry, seen))
     }
 }

@@ -212,27 +212,27 @@ pub struct Answers {
     inputs: VecDeque<RecordedInput>,
 }
 
-/// An answer, and what is odd about it.
+/// An answer, and how the question differs from the recorded one.
 #[derive(Debug)]
 pub struct Answer<T> {
     /// The answer for the code.
     pub outcome: Result<T, String>,
     /// In which way the call or the question is another one than was recorded, if it is.
-    pub oddity: Option<String>,
+    pub mismatch: Option<String>,
 }
 
 impl<T> Answer<T> {
     fn plain(outcome: Result<T, String>) -> Answer<T> {
         Answer {
             outcome,
-            oddity: None,
+            mismatch: None,
         }
     }
 
-    fn odd(text: String) -> Answer<T> {
+    fn mismatched(text: String) -> Answer<T> {
         Answer {
             outcome: Err(format!("replayed: {text}")),
-            oddity: Some(text),
+            mismatch: Some(text),
         }
     }
 }
@@ -251,7 +251,7 @@ impl Answers {
         let same = |call: &RecordedCall| call.name == name && call.arguments == *arguments;
         let found = self.calls.iter().position(same);
         let Some(call) = found.and_then(|at| self.calls.remove(at)) else {
-            return Answer::odd(format!(
+            return Answer::mismatched(format!(
                 "no call of {name} with {} was recorded",
                 arguments.as_json()
             ));
@@ -259,10 +259,10 @@ impl Answers {
         match call.outcome {
             CallOutcome::Result(value) => Answer::plain(Ok(value)),
             CallOutcome::Error(message) => Answer::plain(Err(message)),
-            CallOutcome::NotKept(bytes) => Answer::odd(format!(
+            CallOutcome::NotKept(bytes) => Answer::mismatched(format!(
                 "the answer of {name} was too large for the journal ({bytes} bytes)"
             )),
-            CallOutcome::Unanswered => Answer::odd(format!("{name} was not answered then")),
+            CallOutcome::Unanswered => Answer::mismatched(format!("{name} was not answered then")),
         }
     }
 
@@ -277,10 +277,10 @@ impl Answers {
                         InputAnswer::Text(text) => Ok(text),
                         InputAnswer::Error(reason) => Err(reason),
                     },
-                    oddity: changed,
+                    mismatch: changed,
                 }
             }
-            None => Answer::odd(format!("no answer to {prompt:?} was recorded")),
+            None => Answer::mismatched(format!("no answer to {prompt:?} was recorded")),
         }
     }
 

@@ -1,8 +1,8 @@
 //! A private copy of a user's directory, for replaying cells in it.
 
 use crate::Error;
+use crate::files::entry_state::{Kind, WorkspaceListing};
 use crate::files::fork_copy::Copies;
-use crate::files::seen::{Found, Kind};
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Confined, Links};
 use std::io;
@@ -24,7 +24,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
         });
     }
     let source = Workspace::in_user_directory(from)?;
-    let Found {
+    let WorkspaceListing {
         entries: found,
         left,
         ..

@@ -1,6 +1,6 @@
 //! The journals of a directory: listed with a summary of each, found by id, removed.
 
-use crate::journal::reader::{Life, MAX_READ_BYTES};
+use crate::journal::reader::{MAX_READ_BYTES, SessionFate};
 use cellblock_protocol::Status;
 use cellblock_records::{
     LineReader, NextLine, RecordDirectory, RecordError, RecordFile, Retention,
@@ -129,8 +129,8 @@ pub struct Summary {
     pub cells: u64,
     /// How the last cell ended; absent when none did, or when it did not end.
     pub last_status: Option<Status>,
-    /// The name of the session's [`Life`]: `alive`, `ended` or `died`.
-    pub life: &'static str,
+    /// The name of the session's [`SessionFate`]: `alive`, `ended` or `died`.
+    pub fate: &'static str,
     /// Whether the journal ends before the session did, or in the middle of a line.
     pub incomplete: bool,
     /// The workspace of the session.
@@ -180,7 +180,12 @@ impl JournalFile {
             last_at: first.at,
             cells: 0,
             last_status: None,
-            life: if is_alive { Life::Alive } else { Life::Died }.name(),
+            fate: if is_alive {
+                SessionFate::Alive
+            } else {
+                SessionFate::Died
+            }
+            .name(),
             incomplete: false,
             workspace: first.workspace.unwrap_or_default(),
             bytes: self.bytes,
@@ -202,7 +207,7 @@ impl Summary {
                 self.workspace = line.workspace.unwrap_or_default();
             }
             "stopped" => self.incomplete = true,
-            "closed" if !is_alive => self.life = Life::Ended(String::new()).name(),
+            "closed" if !is_alive => self.fate = SessionFate::Ended(String::new()).name(),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::journal::samples::{begun, kept, opened};
-use crate::journal::{Journal, Life, MAX_JOURNALS};
+use crate::journal::{Journal, MAX_JOURNALS, SessionFate};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -30,10 +30,10 @@ fn a_journal_is_for_its_owner_and_locked_while_it_is_written() {
     writer.write(1.0, begun(1)).unwrap();
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-    assert_eq!(Journal::read(&path).unwrap().life, Life::Alive);
+    assert_eq!(Journal::read(&path).unwrap().fate, SessionFate::Alive);
     writer.close(2.0, closed());
     let journal = Journal::read(&path).unwrap();
-    assert_eq!(journal.life, Life::Ended("it was closed".to_owned()));
+    assert_eq!(journal.fate, SessionFate::Ended("it was closed".to_owned()));
     assert_eq!((journal.opened_at, journal.lines[0].at), (0.0, 1.0));
 }
 
@@ -62,8 +62,8 @@ fn a_full_disk_is_reported_once_and_leaves_no_half_line() {
         "{told}"
     );
     assert_eq!(
-        (journal.lines.len(), journal.life),
-        (3, Life::Ended("it was closed".to_owned()))
+        (journal.lines.len(), journal.fate),
+        (3, SessionFate::Ended("it was closed".to_owned()))
     );
 }
 

@@ -18,7 +18,7 @@ pub use copying::{MAX_COPIED_BYTES, MAX_COPIED_ENTRIES, copy_directory};
 pub use directory::{
     JournalError, JournalFile, Journals, MAX_JOURNALS, MAX_JOURNALS_BYTES, Summary,
 };
-pub use reader::{Journal, Life};
+pub use reader::{Journal, SessionFate};
 pub use record::{
     CallOutcome, Ended, InputAnswer, Line, Opened, PythonUsed, Record, RecordedCall, RecordedInput,
     VERSION,

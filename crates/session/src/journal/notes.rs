@@ -26,7 +26,7 @@ enum Waiting {
 
 impl CellNotes {
     /// The head said something.
-    pub(super) fn heard(&mut self, frame: &FromHead) {
+    pub(super) fn note_frame(&mut self, frame: &FromHead) {
         match frame {
             FromHead::ToolCall {
                 call,

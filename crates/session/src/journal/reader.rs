@@ -30,14 +30,14 @@ pub struct Journal {
     /// All lines after the first, in order.
     pub lines: Vec<Line>,
     /// Whether the session is alive, was closed, or died with its host.
-    pub life: Life,
+    pub fate: SessionFate,
     /// Why something is missing in the journal, if something is.
     pub incomplete: Option<String>,
 }
 
 /// Whether a session is alive, was closed, or died with its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
+pub enum SessionFate {
     /// The session is alive: its host holds a lock on the journal.
     Alive,
     /// The session was closed, for this reason.
@@ -46,13 +46,13 @@ pub enum Life {
     Died,
 }
 
-impl Life {
+impl SessionFate {
     /// The name of the state, in one word.
     pub fn name(&self) -> &'static str {
         match self {
-            Life::Alive => "alive",
-            Life::Ended(_) => "ended",
-            Life::Died => "died",
+            SessionFate::Alive => "alive",
+            SessionFate::Ended(_) => "ended",
+            SessionFate::Died => "died",
         }
     }
 }
@@ -115,14 +115,18 @@ impl Journal {
             opened,
             opened_at,
             lines: lines.collect(),
-            life: if is_alive { Life::Alive } else { Life::Died },
+            fate: if is_alive {
+                SessionFate::Alive
+            } else {
+                SessionFate::Died
+            },
             incomplete: broken,
         };
         for line in &mut journal.lines {
             match &mut line.record {
                 Record::Ended(ended) => put_calls_back(ended),
                 Record::Closed { reason } if !is_alive => {
-                    journal.life = Life::Ended(reason.clone());
+                    journal.fate = SessionFate::Ended(reason.clone());
                 }
                 // Of a session and its fork, the end is the fork's.
                 Record::Forked {

@@ -66,13 +66,13 @@ fn what_was_written_is_read() {
         (
             &journal.id[..],
             &journal.session[..],
-            &journal.life,
+            &journal.fate,
             &journal.incomplete
         ),
         (
             "abc",
             "default",
-            &Life::Ended("it was closed".to_owned()),
+            &SessionFate::Ended("it was closed".to_owned()),
             &None
         )
     );
@@ -127,7 +127,7 @@ fn a_line_that_is_missing_or_broken_is_noticed() {
 #[test]
 fn a_cell_that_ran_when_the_host_died_is_begun_and_not_ended() {
     let journal = journal([&kept(1)[..], &[begun(2)]].concat());
-    assert_eq!(journal.life, Life::Died);
+    assert_eq!(journal.fate, SessionFate::Died);
     assert_eq!(
         fates(&journal),
         [(1, CellFate::Kept), (2, CellFate::Unfinished)]

@@ -234,8 +234,8 @@ impl SessionJournal {
     }
 
     /// Records what the head of a running cell sent.
-    pub(crate) fn heard(&mut self, frame: &FromHead) {
-        self.notes.heard(frame);
+    pub(crate) fn note_frame(&mut self, frame: &FromHead) {
+        self.notes.note_frame(frame);
     }
 
     /// The record of a cell that ran again, without the answers that it got.

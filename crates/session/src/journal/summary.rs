@@ -152,8 +152,8 @@ impl<'a> JournalSummary<'a> {
                 bytes,
                 contents,
             } => self.step(Step::PutFile(path, *bytes, contents.as_ref())),
-            Record::Undone { stands, .. } => self.go_back(*stands, CellFate::Undone),
-            Record::Restored { stands } => self.go_back(*stands, CellFate::Lost),
+            Record::Undone { stands, .. } => self.return_to(*stands, CellFate::Undone),
+            Record::Restored { stands } => self.return_to(*stands, CellFate::Lost),
             Record::Opened(_)
             | Record::Forked { .. }
             | Record::Stopped { .. }
@@ -183,14 +183,14 @@ impl<'a> JournalSummary<'a> {
         match fate {
             CellFate::Kept => self.steps.push(Item::Cell(index)),
             // Also what came before it may be gone: a checkpoint can be behind.
-            CellFate::NeverHappened => self.go_back(ended.stands, CellFate::Lost),
+            CellFate::NeverHappened => self.return_to(ended.stands, CellFate::Lost),
             _ => {}
         }
     }
 
     /// The state is again the one after cell `stands`. What was done between that cell and the next belongs to it; files that the
     /// host put there stay.
-    fn go_back(&mut self, stands: u64, fate: CellFate) {
+    fn return_to(&mut self, stands: u64, fate: CellFate) {
         for cell in &mut self.cells {
             if cell.fate == CellFate::Interrupted && cell.number > stands {
                 cell.fate = fate;

@@ -147,7 +147,7 @@ fn row(summary: &Summary) -> [String; 7] {
         format!("{} ago", age(summary.opened_at)),
         summary.cells.to_string(),
         last.to_owned(),
-        summary.life.to_owned(),
+        summary.fate.to_owned(),
         summary.workspace.display().to_string(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use crate::terminal::{Console, DisplayText, Style, date, milliseconds};
 use cellblock::Status;
-use cellblock::journal::{CellFate, CellSummary, Journal, Journals, Life, RecordedCall};
+use cellblock::journal::{CellFate, CellSummary, Journal, Journals, RecordedCall, SessionFate};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io;
@@ -50,13 +50,13 @@ fn as_json(journal: &Journal) -> Value {
             "left_out": ended.map(|ended| &ended.left_out),
         })
     };
-    let reason = match &journal.life {
-        Life::Ended(reason) => Some(reason),
+    let reason = match &journal.fate {
+        SessionFate::Ended(reason) => Some(reason),
         _ => None,
     };
     json!({
         "id": journal.id, "session": journal.session, "opened_at": journal.opened_at,
-        "state": journal.life.name(), "reason": reason, "incomplete": journal.incomplete,
+        "state": journal.fate.name(), "reason": reason, "incomplete": journal.incomplete,
         "workspace": journal.workspace, "python": journal.opened.python, "isolation": journal.opened.isolation,
         "options": journal.opened.options,
         "cells": summary.cells.iter().map(cell).collect::<Vec<Value>>(),
@@ -85,11 +85,13 @@ impl Page<'_> {
             self.cell(cell)?;
         }
         let running = summary.cells.iter().rfind(|cell| cell.ended.is_none());
-        let end = match (&journal.life, running) {
-            (Life::Alive, _) => "it is alive".to_owned(),
-            (Life::Ended(reason), _) => format!("it ended: {reason}"),
-            (Life::Died, Some(cell)) => format!("its host died while cell {} ran", cell.number),
-            (Life::Died, None) => "its host died".to_owned(),
+        let end = match (&journal.fate, running) {
+            (SessionFate::Alive, _) => "it is alive".to_owned(),
+            (SessionFate::Ended(reason), _) => format!("it ended: {reason}"),
+            (SessionFate::Died, Some(cell)) => {
+                format!("its host died while cell {} ran", cell.number)
+            }
+            (SessionFate::Died, None) => "its host died".to_owned(),
         };
         console.print_guest(&format!("\n{end}\n"))?;
         if let Some(problem) = &journal.incomplete {

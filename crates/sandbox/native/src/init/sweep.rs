@@ -71,7 +71,7 @@ pub fn sweep(
             seen(ended);
         }
         // Who was spared so far is killed in the next round.
-        let mut hurry = reaped || spares && !are_few;
+        let mut looks_again_at_once = reaped || spares && !are_few;
         if at_rest.is_some() {
             // Listed twice: a process that was started before its parent noticed is in the second list.
             quiet = if running == 0 { quiet + 1 } else { 0 };
@@ -80,12 +80,12 @@ pub fn sweep(
             {
                 at_rest(left == 0);
             }
-            hurry |= quiet > 0;
+            looks_again_at_once |= quiet > 0;
         }
         if left == 0 {
             break;
         }
-        if !hurry {
+        if !looks_again_at_once {
             // Not for long: the dying are not all our children yet.
             sys::wait_for_child(if is_early {
                 QUICK_LOOK_MICROSECONDS

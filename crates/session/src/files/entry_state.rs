@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 /// The entries that a walk found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) entries: BTreeMap<PathBuf, Seen>,
+pub(crate) struct WorkspaceListing {
+    pub(crate) entries: BTreeMap<PathBuf, EntryState>,
     /// Directories that hold more than is looked at.
     pub(crate) left: BTreeSet<PathBuf>,
     /// Files that run as their owner and that code could have written.
-    pub(crate) armed: Vec<PathBuf>,
+    pub(crate) set_id_files: Vec<PathBuf>,
 }
 
-impl Found {
-    pub(crate) fn add(&mut self, path: &Path, stat: &Stat) -> Seen {
-        let seen = Seen::from_stat(stat);
+impl WorkspaceListing {
+    pub(crate) fn add(&mut self, path: &Path, stat: &Stat) -> EntryState {
+        let seen = EntryState::from_stat(stat);
         self.entries.insert(path.to_owned(), seen);
         seen
     }
@@ -39,7 +39,7 @@ impl Found {
 /// One entry of a workspace as it was seen. Two directories are equal when they have the same owner, permissions and attributes, whatever is
 /// in them. Two pipes, sockets or devices are equal when they are the same one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct EntryState {
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
     pub(crate) modified: i128,
@@ -53,8 +53,8 @@ pub(crate) struct Seen {
     pub(crate) attributes: Fingerprint,
 }
 
-impl Seen {
-    pub(crate) fn from_stat(stat: &Stat) -> Seen {
+impl EntryState {
+    pub(crate) fn from_stat(stat: &Stat) -> EntryState {
         let nanoseconds =
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
@@ -73,7 +73,7 @@ impl Seen {
             // What is written to a pipe changes its time, and nothing of what can be put back.
             Kind::Pipe | Kind::SocketOrDevice => (0, 0),
         };
-        Seen {
+        EntryState {
             kind,
             bytes,
             modified,
@@ -92,12 +92,12 @@ impl Seen {
     }
 
     /// Whether both are the same file, and it was not written to in between.
-    pub(crate) fn has_same_content(&self, other: &Seen) -> bool {
+    pub(crate) fn has_same_content(&self, other: &EntryState) -> bool {
         self.kind == other.kind && self.stamp() == other.stamp()
     }
 
     /// Whether a later look found the same file with nothing changed, not even its owner, permissions or attributes.
-    pub(crate) fn is_untouched_in(&self, later: &Seen) -> bool {
+    pub(crate) fn is_untouched_in(&self, later: &EntryState) -> bool {
         self.has_same_content(later) && self.changed == later.changed
     }
 
@@ -120,8 +120,8 @@ pub(crate) fn time_of(nanoseconds: i128) -> (i64, i64) {
 /// Inode, size, and when it was last written.
 pub(crate) type Stamp = (u64, u64, i128);
 
-impl PartialEq for Seen {
-    fn eq(&self, other: &Seen) -> bool {
+impl PartialEq for EntryState {
+    fn eq(&self, other: &EntryState) -> bool {
         let has_one_name = self.has_one_name() && other.has_one_name();
         // What happens to another name, maybe in another session, changes this time as well.
         let is_unchanged = self.changed == other.changed || !has_one_name;
