@@ -35,6 +35,6 @@ pub use paths::{Below, Existing, MAX_LISTED, MAX_READ_BYTES, MAX_WATCHES, PathWa
 pub use processes::{CollectedOutput, Process, ProcessEvent, ProcessEvents};
 pub use running::Running;
 pub use runtime::{LoadedPython, Preload, Python, Runtime, RuntimeBuilder};
-pub use session::Session;
+pub use session::{ResourceUse, Session};
 pub use snapshot::Snapshot;
 pub use spawn::pool::PoolState;

@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 
 mod ask;
+mod bench;
 mod chat;
 mod clean;
 mod completions;

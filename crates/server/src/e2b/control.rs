@@ -1,11 +1,12 @@
 //! The control plane: sandboxes are created, looked at, paused, resumed and ended by the owner of an API key.
 
-use super::create::{checked_life, cpu_count, create, detail_json, sandbox_json};
+use super::create::{checked_life, create, detail_json, sandbox_json};
 use super::error::E2bError;
 use super::listing::list;
+use super::metrics::{metrics, metrics_of_many};
 use super::sandbox::{RunState, Sandbox, lock};
 use super::snapshots;
-use super::time::{rfc3339, unix};
+use super::time::rfc3339;
 use crate::auth::{Access, Caller, Scope, authorize};
 use crate::state::AppState;
 use axum::extract::{Path, Request, State};
@@ -14,10 +15,9 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use cellblock_protocol::Limits;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The routes, behind the check of the API key.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
@@ -206,53 +206,6 @@ impl Sandbox {
             .chain(others)
             .collect()
     }
-}
-
-async fn metrics(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, E2bError> {
-    let sandbox = state.own_sandbox(&caller, &id)?;
-    Ok(Json(json!([measure(&sandbox).await])))
-}
-
-#[derive(Debug, Deserialize)]
-struct ManyQuery {
-    sandbox_ids: Option<String>,
-}
-
-async fn metrics_of_many(
-    State(state): State<AppState>,
-    caller: Caller,
-    crate::http::Query(query): crate::http::Query<ManyQuery>,
-) -> Result<Json<Value>, E2bError> {
-    let mut found = serde_json::Map::new();
-    for id in query.sandbox_ids.unwrap_or_default().split(',').take(100) {
-        if let Ok(sandbox) = state.own_sandbox(&caller, id) {
-            found.insert(sandbox.id.clone(), measure(&sandbox).await);
-        }
-    }
-    Ok(Json(json!({"sandboxes": found})))
-}
-
-/// What a sandbox uses now. The memory is that of its files in use and is not known without asking the kernel for each process; the
-/// limit stands for what the sandbox can take.
-async fn measure(sandbox: &Sandbox) -> Value {
-    let now = SystemTime::now();
-    let files = sandbox.live.session.list_files().await.unwrap_or_default();
-    let disk: u64 = files.iter().map(|file| file.bytes).sum();
-    json!({
-        "timestamp": rfc3339(now),
-        "timestampUnix": unix(now),
-        "cpuCount": cpu_count(),
-        "cpuUsedPct": 0.0,
-        "memUsed": 0,
-        "memTotal": sandbox.live.memory,
-        "memCache": 0,
-        "diskUsed": disk,
-        "diskTotal": Limits::default().disk,
-    })
 }
 
 async fn network() -> E2bError {

@@ -2,6 +2,7 @@
 
 use super::ENVD_VERSION;
 use super::error::E2bError;
+use super::metrics::ProcessorSample;
 use super::network_hint::NetworkHint;
 use super::paths::HOME;
 use super::sandbox::{
@@ -378,6 +379,7 @@ impl AppState {
             watchers: Mutex::new(HashMap::new()),
             file_metadata: Mutex::new(new.file_metadata),
             network_hint,
+            processor_sample: Mutex::new(ProcessorSample::at_start()),
         });
         self.sandboxes().insert(Arc::clone(&sandbox));
         tokio::spawn(end_in_time(self.clone(), Arc::clone(&sandbox)));

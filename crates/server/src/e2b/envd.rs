@@ -24,7 +24,7 @@ pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/health", get(health))
         .route("/envs", get(variables))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(super::metrics::metrics_inside))
         .route("/files", get(http_files::read).post(http_files::write))
         .route("/{service}/{method}", post(call))
         .layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES))
@@ -50,17 +50,6 @@ async fn variables(
 ) -> Result<Json<Value>, E2bError> {
     let sandbox = state.sandbox_of(&headers).await?;
     Ok(Json(json!(sandbox.settings.variables)))
-}
-
-async fn metrics(
-    State(state): State<AppState>,
-    headers: HeaderMap,
-) -> Result<Json<Value>, E2bError> {
-    let sandbox = state.sandbox_of(&headers).await?;
-    Ok(Json(json!({
-        "cpu_count": super::create::cpu_count(),
-        "mem_total": sandbox.live.memory,
-    })))
 }
 
 /// A call of a Connect service.

@@ -18,6 +18,7 @@ mod http_files;
 mod joined_output;
 mod listing;
 mod lookup;
+mod metrics;
 mod network_hint;
 mod outputs;
 mod paths;

@@ -1,6 +1,7 @@
 //! Sandboxes: sessions with the properties that E2B gives them, kept in memory until they are ended.
 
 use super::contexts::CodeContext;
+use super::metrics::ProcessorSample;
 use super::network_hint::NetworkHint;
 use super::uploads::Uploads;
 use super::watch::DirectoryWatcher;
@@ -41,6 +42,8 @@ pub(super) struct Sandbox {
     pub(super) watchers: Mutex<HashMap<String, Arc<DirectoryWatcher>>>,
     pub(super) file_metadata: Mutex<FileMetadata>,
     pub(super) network_hint: NetworkHint,
+    /// The processor time at the last look.
+    pub(super) processor_sample: Mutex<ProcessorSample>,
 }
 
 /// Names and values that a client gave to a file, by the file's path.

@@ -655,6 +655,31 @@ async fn a_client_that_goes_away_interrupts_its_cell() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_what_a_sandbox_uses() {
+    let server = open_server().await;
+    let sandbox = Sandbox::create(&client(&server), json!({})).await;
+    let metrics = async || {
+        let path = format!("/sandboxes/{}/metrics", sandbox.id);
+        client(&server).get(&path).await.json()[0].clone()
+    };
+    let before = metrics().await;
+    let work = "import time\nheld = bytearray(b'x') * 100_000_000\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass";
+    sandbox.run(json!({"code": work})).await;
+    let after = metrics().await;
+    let added = after["memUsed"].as_u64().unwrap() - before["memUsed"].as_u64().unwrap();
+    assert!(
+        (90_000_000..300_000_000).contains(&added),
+        "{before} {after}"
+    );
+    assert!(after["cpuUsedPct"].as_f64().unwrap() > 1.0, "{after}");
+    let inside = sandbox.service(ENVD).get("/metrics").await.json();
+    assert!(
+        inside["mem_used"].as_u64().unwrap() > 90_000_000,
+        "{inside}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_offered_says_so_in_a_sentence() {
     let server = open_server().await;
     let caller = client(&server);

@@ -1,8 +1,10 @@
 //! The handle of a session: what a caller holds.
 
 mod files;
+mod resources;
 mod shared;
 
+pub use resources::ResourceUse;
 pub(crate) use shared::{MAX_LOG_EVENTS, Shared, log_pieces};
 
 use crate::actor::commands::{

@@ -4,7 +4,9 @@ mod agent;
 mod baseline;
 mod network;
 mod package;
+mod processes;
 mod rows;
+mod scale;
 mod server;
 mod sessions;
 mod tools;
@@ -32,6 +34,10 @@ pub(crate) struct BenchArgs {
     /// Fewer repetitions: quicker, noisier
     #[arg(long)]
     quick: bool,
+    /// Open this many sessions on this machine instead, and measure what they cost [default: 1000]
+    #[arg(long, value_name = "SESSIONS", num_args = 0..=1, default_missing_value = "1000",
+          value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "only")]
+    scale: Option<u32>,
     #[command(flatten)]
     python: PythonArgs,
 }
@@ -44,10 +50,14 @@ CELLBLOCK_BENCH_PYTHON names, has it.
 Examples:
   cellblock bench
   cellblock bench --only undo
-  cellblock bench --json > bench.json";
+  cellblock bench --json > bench.json
+  cellblock bench --scale 200";
 
 /// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
 pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if let Some(sessions) = args.scale {
+        return scale::run(&args, sessions as usize, console);
+    }
     // One thread, as `exec` and `tools call` have it: a second one is woken by every frame, on the processor that the session needs.
     let runtime = process::runtime_on_this_thread()?;
     let outcome = runtime.block_on(measure(args, console));
