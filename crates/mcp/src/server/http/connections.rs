@@ -1,18 +1,23 @@
 //! Limits the number of connections: one limit before a client has sent the token, another one after.
 //!
-//! Every connection begins as unauthenticated. When there are too many of these, the oldest is closed: a client with the token sends it
-//! at once, and clients that send nothing must not keep it waiting.
+//! Every connection begins as unauthenticated. When there are too many of these, the oldest are closed: a client with the token sends it
+//! at once, and clients that send nothing must not keep it waiting. A connection that has just come is left open for a moment, also
+//! when very many come at once: its request may be on the way.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// The most connections that have sent the token.
 const MAX_AUTHENTICATED: usize = 256;
-/// The most connections that have not sent the token.
+/// The most connections that have not sent the token and had time for it.
 const MAX_UNAUTHENTICATED: usize = 64;
+/// The most connections that have not sent the token, however new they are.
+const MAX_NEW: usize = 256;
+/// How long a new connection is left open, while there are not [too many](MAX_NEW) of them.
+const TIME_FOR_A_REQUEST: Duration = Duration::from_millis(200);
 /// How long a connection may take to send the token.
 const AUTHENTICATION_LIMIT: Duration = Duration::from_secs(5);
 
@@ -27,7 +32,34 @@ pub(super) struct Connections {
 struct Unauthenticated {
     next_number: u64,
     /// Oldest first.
-    waiting: VecDeque<(u64, CancellationToken)>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A connection that has not sent the token.
+struct Waiting {
+    number: u64,
+    since: Instant,
+    evicted_by_newer: CancellationToken,
+}
+
+impl Unauthenticated {
+    /// Closes the oldest connections, so that there is a slot for one more.
+    fn make_space(&mut self, now: Instant) {
+        while let Some(oldest) = self.waiting.front() {
+            let had_time = now.saturating_duration_since(oldest.since) >= TIME_FOR_A_REQUEST;
+            let most = if had_time {
+                MAX_UNAUTHENTICATED
+            } else {
+                MAX_NEW
+            };
+            if self.waiting.len() < most {
+                break;
+            }
+            if let Some(oldest) = self.waiting.pop_front() {
+                oldest.evicted_by_newer.cancel();
+            }
+        }
+    }
 }
 
 /// The slot of one connection. Dropping it frees the slot.
@@ -52,20 +84,22 @@ impl Connections {
         }
     }
 
-    /// A slot for a new connection. This never fails: when all slots are taken, the oldest unauthenticated connection loses its slot.
+    /// A slot for a new connection. This never fails: when all slots are taken, the oldest unauthenticated connections lose theirs.
     pub(super) fn accept(&self) -> ConnectionSlot {
+        self.accept_at(Instant::now())
+    }
+
+    fn accept_at(&self, now: Instant) -> ConnectionSlot {
         let evicted_by_newer = CancellationToken::new();
         let mut unauthenticated = self.unauthenticated();
         let number = unauthenticated.next_number;
         unauthenticated.next_number += 1;
-        if unauthenticated.waiting.len() >= MAX_UNAUTHENTICATED
-            && let Some((_, oldest)) = unauthenticated.waiting.pop_front()
-        {
-            oldest.cancel();
-        }
-        unauthenticated
-            .waiting
-            .push_back((number, evicted_by_newer.clone()));
+        unauthenticated.make_space(now);
+        unauthenticated.waiting.push_back(Waiting {
+            number,
+            since: now,
+            evicted_by_newer: evicted_by_newer.clone(),
+        });
         drop(unauthenticated);
         ConnectionSlot {
             number,
@@ -80,7 +114,7 @@ impl Connections {
         let mut unauthenticated = self.unauthenticated();
         unauthenticated
             .waiting
-            .retain(|(waiting, _)| *waiting != number);
+            .retain(|waiting| waiting.number != number);
     }
 
     fn unauthenticated(&self) -> MutexGuard<'_, Unauthenticated> {
@@ -133,25 +167,43 @@ mod tests {
         going.poll(&mut context) == Poll::Ready(())
     }
 
+    fn accept(connections: &Connections, count: usize) -> Vec<ConnectionSlot> {
+        let now = Instant::now();
+        (0..count).map(|_| connections.accept_at(now)).collect()
+    }
+
+    fn count_open(slots: &[ConnectionSlot]) -> usize {
+        slots.iter().filter(|slot| !is_evicted(slot)).count()
+    }
+
     #[tokio::test]
-    async fn the_oldest_connection_without_the_token_is_evicted_and_none_with_it() {
+    async fn the_oldest_connections_without_the_token_are_evicted_and_none_with_it() {
         let connections = Connections::new();
-        let authenticated: Vec<ConnectionSlot> = (0..100).map(|_| connections.accept()).collect();
-        for slot in &authenticated[..10] {
-            // The oldest were evicted by the newest.
-            assert!(is_evicted(slot));
-        }
-        let kept = &authenticated[50..];
-        for slot in kept {
+        let authenticated = accept(&connections, 50);
+        for slot in &authenticated {
             assert_eq!(slot.authenticate(), Ok(()));
             assert_eq!(slot.authenticate(), Ok(()));
         }
-        let others: Vec<ConnectionSlot> = (0..1000).map(|_| connections.accept()).collect();
-        let left = others.iter().filter(|slot| !is_evicted(slot)).count();
-        assert_eq!(left, MAX_UNAUTHENTICATED);
-        assert!(!kept.iter().any(is_evicted));
-        drop(others);
+        let silent = accept(&connections, 200);
+        let newest = connections.accept_at(Instant::now() + TIME_FOR_A_REQUEST);
+        assert_eq!(count_open(&silent), MAX_UNAUTHENTICATED - 1);
+        assert!(!is_evicted(&newest));
+        assert_eq!(count_open(&authenticated), authenticated.len());
+        drop((silent, newest));
         assert_eq!(connections.unauthenticated().waiting.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_among_many_that_come_at_once_has_time_for_its_request() {
+        let connections = Connections::new();
+        let client = connections.accept();
+        let flood = accept(&connections, MAX_NEW - 1);
+        assert!(!is_evicted(&client));
+        assert_eq!(client.authenticate(), Ok(()));
+        // No more are held open, however new they are.
+        let more = accept(&connections, 500);
+        assert_eq!(count_open(&flood) + count_open(&more), MAX_NEW);
+        assert!(!is_evicted(&client));
     }
 
     #[tokio::test]

@@ -91,6 +91,8 @@ impl Server {
             let slot = Arc::new(connections.accept());
             serving.spawn(async move {
                 tokio::select! {
+                    // First: what has arrived is read before the connection is closed.
+                    biased;
                     () = serve_connection(stream, handler, Arc::clone(&slot)) => {}
                     () = slot.evicted() => {}
                     () = stop.cancelled() => {}
