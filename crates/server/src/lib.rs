@@ -29,7 +29,7 @@ mod tls;
 mod web;
 
 pub use agents::AgentSetup;
-pub use auth::Authentication;
+pub use auth::{Authentication, OpenIdOptions};
 pub use backup::{backup, restore};
 pub use demo::Demo;
 pub use error::{ApiError, ServerError};

@@ -1,7 +1,7 @@
 //! A server: opened on a data directory, asked through its router, and served on a listener until it is stopped.
 
 use crate::agents::AgentSetup;
-use crate::auth::{Authentication, Secret};
+use crate::auth::{Authentication, OpenIdOptions, Secret};
 use crate::error::ServerError;
 use crate::quotas::Quotas;
 use crate::routes;
@@ -50,6 +50,8 @@ pub struct ServerOptions {
     pub allowed_hosts: Vec<String>,
     /// Users that a proxy names and that manage the server.
     pub admins: Vec<String>,
+    /// Another server that users may log in with, beside their passwords.
+    pub openid: Option<OpenIdOptions>,
     /// What a user may use, unless the user has limits of their own.
     pub quotas: Quotas,
     /// What the agent works with. Without it the server has sessions and no runs.
@@ -98,6 +100,7 @@ impl ServerOptions {
             transport: Transport::default(),
             allowed_hosts: Vec::new(),
             admins: Vec::new(),
+            openid: None,
             quotas: Quotas::default(),
             agent: None,
             mcp: None,
@@ -135,6 +138,9 @@ pub struct Server {
 impl Server {
     /// Opens the store in the data directory, and makes both where they are missing.
     pub async fn open(host: Host, options: ServerOptions) -> Result<Server, ServerError> {
+        if let Some(openid) = &options.openid {
+            openid.check()?;
+        }
         let data = options.data.clone();
         let made = std::fs::DirBuilder::new()
             .recursive(true)
@@ -152,10 +158,10 @@ impl Server {
         Ok(Server { state, router })
     }
 
-    /// The secret of the one-time link that makes the first administrator. `None` where there are users already, or where there is no login.
+    /// The secret of the one-time link that makes the first administrator. `None` where there is one already, or where there is no login.
     pub async fn first_start_secret(&self) -> Result<Option<String>, ServerError> {
         let store = self.state.store();
-        if *self.state.authentication() != Authentication::Users || store.count_users().await? > 0 {
+        if *self.state.authentication() != Authentication::Users || store.has_admin().await? {
             return Ok(None);
         }
         let secret = Secret::random().map_err(|error| ServerError::Options(error.message))?;

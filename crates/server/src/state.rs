@@ -1,7 +1,7 @@
 //! What all requests share.
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
-use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::auth::{Authentication, LoginTries, Provider, random_id, validate_user_name};
 use crate::demo::DemoLink;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
@@ -48,6 +48,7 @@ struct Inner {
     places: SessionPlaces,
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<DemoLink>,
+    openid: Option<Provider>,
     stop: CancellationToken,
 }
 
@@ -57,6 +58,7 @@ const LOCAL_USER: &str = "local";
 impl AppState {
     pub(crate) fn new(host: Host, store: Store, options: ServerOptions) -> AppState {
         let mcp = options.mcp.as_ref().map(mcp_sessions);
+        let openid = options.openid.clone().map(Provider::new);
         AppState {
             inner: Arc::new(Inner {
                 host,
@@ -78,6 +80,7 @@ impl AppState {
                 places: SessionPlaces::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
+                openid,
                 stop: CancellationToken::new(),
             }),
         }
@@ -205,6 +208,11 @@ impl AppState {
     /// The number of readers of events.
     pub(crate) fn readers(&self) -> usize {
         self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The provider of logins, where there is one.
+    pub(crate) fn openid(&self) -> Option<&Provider> {
+        self.inner.openid.as_ref()
     }
 
     /// The link to the demonstration, where the server is one.

@@ -15,7 +15,8 @@ use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
 use cellblock::{Host, NetworkRule, Preload, SessionOptions, parse_size};
 use cellblock_server::{
-    AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Tls, Transport,
+    AgentSetup, Authentication, Demo, OpenIdOptions, Quotas, Server, ServerError, ServerOptions,
+    Tls, Transport,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -76,6 +77,23 @@ struct ServerArgs {
     /// A user that the proxy names and that manages the server
     #[arg(long = "admin", value_name = "NAME", requires = "auth_header")]
     admins: Vec<String>,
+    /// Users may also log in with this OpenID provider
+    #[arg(long, value_name = "URL", requires_all = ["openid_client", "public_url"], conflicts_with_all = ["auth_header", "no_auth", "demo"])]
+    openid_issuer: Option<String>,
+    /// The name under which the provider knows this server; its secret is in CELLBLOCK_OPENID_SECRET
+    #[arg(long, value_name = "ID", requires = "openid_issuer")]
+    openid_client: Option<String>,
+    /// The claim with a user's name, which users must not be able to choose
+    #[arg(
+        long,
+        value_name = "CLAIM",
+        default_value = "preferred_username",
+        requires = "openid_issuer"
+    )]
+    openid_claim: String,
+    /// The address under which browsers reach the server, for the OpenID provider
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
     /// A proxy with TLS is in front; browsers then insist on TLS
     #[arg(long)]
     behind_proxy: bool,
@@ -110,6 +128,7 @@ Examples:
   cellblock serve --no-auth --listen 127.0.0.1:8000  for programs on this machine, without a login
   cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
   cellblock serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
+  cellblock serve --openid-issuer https://id.example.org --openid-client cellblock --public-url https://box.example.org
   cellblock serve --backup server.tar                while it runs; --restore brings it back
   cellblock serve --quota sessions=4 --quota memory=4GiB --quota cost_per_day=2.5";
 
@@ -297,8 +316,25 @@ impl ServerArgs {
         options.e2b.domain = self.e2b_domain.clone();
         options.e2b.network = self.e2b_hosts.clone();
         options.admins = self.admins.clone();
+        options.openid = self.openid();
         options.quotas = quotas(&self.quotas)?;
         Ok(options)
+    }
+
+    fn openid(&self) -> Option<OpenIdOptions> {
+        let (Some(issuer), Some(client), Some(public_url)) =
+            (&self.openid_issuer, &self.openid_client, &self.public_url)
+        else {
+            return None;
+        };
+        let secret = std::env::var("CELLBLOCK_OPENID_SECRET").ok();
+        Some(OpenIdOptions {
+            issuer: issuer.clone(),
+            client_id: client.clone(),
+            client_secret: secret.filter(|secret| !secret.is_empty()),
+            public_url: public_url.clone(),
+            name_claim: self.openid_claim.clone(),
+        })
     }
 
     fn data_directory(&self) -> anyhow::Result<PathBuf> {

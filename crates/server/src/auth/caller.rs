@@ -240,18 +240,45 @@ fn token_text(headers: &HeaderMap) -> Option<&str> {
 
 /// The hash of the login in the cookie.
 pub(crate) fn login_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+    cookie_value(headers, &[COOKIE_NAME, SECURE_COOKIE_NAME]).map(hash_of)
+}
+
+/// What ties a login by OpenID to the browser that began it.
+pub(crate) fn openid_binding(headers: &HeaderMap) -> Option<&str> {
+    cookie_value(headers, &[OPENID_COOKIE_NAME])
+}
+
+/// The value of the first cookie with one of these names.
+fn cookie_value<'a>(headers: &'a HeaderMap, names: &[&str]) -> Option<&'a str> {
     let cookies = headers.get_all(COOKIE).iter();
     cookies
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| matches!(*name, COOKIE_NAME | SECURE_COOKIE_NAME))
-        .map(|(_, secret)| hash_of(secret))
+        .find(|(name, _)| names.contains(name))
+        .map(|(_, value)| value)
 }
 
 const COOKIE_NAME: &str = "cellblock";
 /// Browsers accept a cookie with this name only over TLS, from this host alone and for the whole site.
 const SECURE_COOKIE_NAME: &str = "__Host-cellblock";
+
+/// Holds what ties a login by OpenID to the browser that began it.
+const OPENID_COOKIE_NAME: &str = "cellblock-openid";
+
+/// The header that ties a login by OpenID to this browser. The provider sends the browser back, so the cookie is sent with requests that
+/// come from another site.
+pub(crate) fn openid_cookie(state: &AppState, value: &str) -> Result<HeaderValue, ApiError> {
+    let secure = if state.is_behind_tls() {
+        "; Secure"
+    } else {
+        ""
+    };
+    let text = format!(
+        "{OPENID_COOKIE_NAME}={value}; Path=/v1/openid; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
+    );
+    HeaderValue::from_str(&text).map_err(|error| ApiError::internal(error.to_string()))
+}
 
 /// The header that keeps a login in the browser.
 pub(crate) fn login_cookie(state: &AppState, secret: &str) -> Result<HeaderValue, ApiError> {

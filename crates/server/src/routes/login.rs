@@ -13,7 +13,7 @@ use crate::store::{Role, User, now};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse as _, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -181,17 +181,21 @@ async fn logged_in(state: &AppState, user: &User) -> Result<Response, ApiError> 
 }
 
 async fn logged_in_with(state: &AppState, user: &User, body: Value) -> Result<Response, ApiError> {
+    let mut response = Json(body).into_response();
+    let cookie = new_login(state, user).await?;
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Adds a login of a user. Returns the header that keeps it in the browser.
+pub(super) async fn new_login(state: &AppState, user: &User) -> Result<HeaderValue, ApiError> {
     let secret = Secret::random()?;
     let expires_at = now() + LOGIN_SECONDS;
     state
         .store()
         .add_login(secret.hash(), &user.id, expires_at)
         .await?;
-    let mut response = Json(body).into_response();
-    response
-        .headers_mut()
-        .insert(SET_COOKIE, login_cookie(state, &secret.0)?);
-    Ok(response)
+    login_cookie(state, &secret.0)
 }
 
 async fn logout(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, ApiError> {

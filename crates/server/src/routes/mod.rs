@@ -12,6 +12,7 @@ mod login;
 mod machine;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+mod openid;
 mod operations;
 mod processes;
 mod questions;
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Route> {
     [
         service::routes(),
         login::routes(),
+        openid::routes(),
         accounts::routes(),
         tokens::routes(),
         sessions::routes(),

@@ -84,7 +84,7 @@ async fn description() -> Json<Value> {
 }
 
 async fn server(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
-    let needs_setup = state.store().count_users().await? == 0;
+    let needs_setup = !state.store().has_admin().await?;
     let login = match state.authentication() {
         crate::Authentication::Users => "password",
         crate::Authentication::Header(_) => "proxy",
@@ -93,6 +93,7 @@ async fn server(State(state): State<AppState>) -> Result<Json<Value>, ApiError> 
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "login": login,
+        "openid": state.openid().is_some(),
         "needs_setup": needs_setup && login == "password",
     })))
 }

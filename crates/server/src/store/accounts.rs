@@ -1,6 +1,7 @@
 //! Users in the store.
 
 use super::{Store, StoreError, now};
+use crate::auth::Identity;
 use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 
@@ -58,9 +59,11 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
 }
 
 impl Store {
-    /// The number of users.
-    pub(crate) async fn count_users(&self) -> Result<i64, StoreError> {
-        self.call(|db| db.query_row("SELECT count(*) FROM users", [], |row| row.get(0)))
+    /// Whether a user manages the server.
+    pub(crate) async fn has_admin(&self) -> Result<bool, StoreError> {
+        let admin = Role::Admin.name();
+        let query = "SELECT EXISTS (SELECT 1 FROM users WHERE role = ?)";
+        self.call(move |db| db.query_row(query, [admin], |row| row.get(0)))
             .await
     }
 
@@ -83,15 +86,46 @@ impl Store {
         password: Option<String>,
     ) -> Result<Option<User>, StoreError> {
         let (id, name) = (id.to_owned(), name.to_owned());
+        self.call(move |db| insert(db, &id, &name, role, password))
+            .await
+    }
+
+    /// Adds a user whom an OpenID provider knows. `None` where the name is taken.
+    pub(crate) async fn add_user_with_identity(
+        &self,
+        id: &str,
+        role: Role,
+        identity: &Identity,
+    ) -> Result<Option<User>, StoreError> {
+        let (id, name) = (id.to_owned(), identity.name.clone());
+        let (issuer, subject) = (identity.issuer.clone(), identity.subject.clone());
         self.call(move |db| {
-            let added = db.execute(
-                "INSERT INTO users (id, name, role, password, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                params![id, name, role.name(), password, now()],
-            )?;
-            if added == 0 {
-                return Ok(None);
+            let change = db.transaction()?;
+            let added = insert(&change, &id, &name, role, None)?;
+            if added.is_some() {
+                change.execute(
+                    "INSERT INTO identities (issuer, subject, user) VALUES (?, ?, ?)",
+                    params![issuer, subject, id],
+                )?;
             }
-            find(db, "id", &id)
+            change.commit()?;
+            Ok(added)
+        })
+        .await
+    }
+
+    /// The user whom an OpenID provider knows by this id.
+    pub(crate) async fn user_of_identity(
+        &self,
+        issuer: &str,
+        subject: &str,
+    ) -> Result<Option<User>, StoreError> {
+        let (issuer, subject) = (issuer.to_owned(), subject.to_owned());
+        self.call(move |db| {
+            let known = "SELECT user FROM identities WHERE issuer = ? AND subject = ?";
+            let mut query =
+                db.prepare_cached(&format!("SELECT {COLUMNS} FROM users WHERE id = ({known})"))?;
+            query.query_row(params![issuer, subject], user).optional()
         })
         .await
     }
@@ -160,6 +194,24 @@ impl Store {
         self.call(move |db| Ok(db.execute("DELETE FROM users WHERE id = ?", [&id])? > 0))
             .await
     }
+}
+
+/// Adds a user. `None` where the name is taken.
+fn insert(
+    db: &rusqlite::Connection,
+    id: &str,
+    name: &str,
+    role: Role,
+    password: Option<String>,
+) -> rusqlite::Result<Option<User>> {
+    let added = db.execute(
+        "INSERT INTO users (id, name, role, password, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        params![id, name, role.name(), password, now()],
+    )?;
+    if added == 0 {
+        return Ok(None);
+    }
+    find(db, "id", id)
 }
 
 fn find(db: &rusqlite::Connection, column: &str, value: &str) -> rusqlite::Result<Option<User>> {

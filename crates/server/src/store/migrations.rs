@@ -116,6 +116,14 @@ CREATE TABLE evaluations (
 ) STRICT;
 CREATE INDEX evaluations_of_user ON evaluations(user, created_at);
 ",
+    "
+CREATE TABLE identities (
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    user TEXT NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    PRIMARY KEY (issuer, subject)
+) STRICT;
+",
 ];
 
 /// Brings the schema up to date. Each version is one transaction, so a server that is killed meanwhile begins it again.

@@ -18,6 +18,7 @@ mod hosts;
 mod isolation;
 mod jupyter;
 mod librechat;
+mod openid;
 mod places;
 mod processes;
 mod requests;

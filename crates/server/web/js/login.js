@@ -12,8 +12,27 @@ export function loginPage(root, onDone) {
     await post("/v1/login", { name: name.value, password: password.value });
     onDone();
   });
+  const problem = openIdProblem();
+  if (problem) form.prepend(h("div", { class: "notice bad", role: "alert" }, problem));
   show(root, form);
   name.focus();
+  void offerOpenId(form);
+}
+
+/** Why the provider's login did not succeed: the server puts a word behind the `#`. */
+function openIdProblem() {
+  const word = location.hash.slice(1);
+  if (!["denied", "expired", "failed", "bad_name", "name_taken", "disabled"].includes(word)) return "";
+  history.replaceState(null, "", "/login");
+  return t(`login.openid_${word}`);
+}
+
+/** Adds the way to log in with another server, where this one has such a way. @param {HTMLElement} form */
+async function offerOpenId(form) {
+  const { openid } = await get("/v1/server").catch(() => ({ openid: false }));
+  if (!openid) return;
+  const page = location.pathname === "/login" ? "/" : location.pathname;
+  form.append(h("a", { class: "button large", href: `/v1/openid/begin?return_to=${encodeURIComponent(page)}` }, icon("shield"), t("login.openid")));
 }
 
 /** The page of a one-time link: its secret stands behind the `#`, which browsers do not send. @param {HTMLElement} root @param {() => void} onDone */
