@@ -3,15 +3,19 @@
 use super::actions::{ActionContext, code_of_call, run_code};
 use super::model_call::ask_model;
 use super::unfinished::CompletedActions;
-use super::{ActionResult, Observer, RunEvent};
+use super::{ActionResult, Candidate, Observer, RunEvent, Trial};
 use crate::agent::AgentConfig;
 use crate::executor::{ForkKind, OpenExecutor};
 use crate::format::{Action, FormatContext, Turn};
 use cellblock_model::{ModelError, Reply, Request, Usage};
 use cellblock_tools::{Registry, ToolDefinition};
 use futures_util::future::join_all;
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much of a trial is told to those who watch the run.
+const MAX_SHOWN_CHARS: usize = 2_000;
 
 /// Scores the last cell of a reply that was tried in a fork: more is better. It decides between replies whose code succeeded.
 pub type Scorer = Arc<dyn Fn(&ActionResult) -> f64 + Send + Sync>;
@@ -42,6 +46,7 @@ pub(super) async fn best_reply(
     config: &AgentConfig,
     executor: &dyn OpenExecutor,
     context: &FormatContext,
+    step: usize,
     request: Request,
     observer: &Observer,
 ) -> Result<BestReply, ModelError> {
@@ -67,11 +72,16 @@ pub(super) async fn best_reply(
         .iter()
         .map(|reply| format.parse(reply, context).ok())
         .collect();
-    let chosen = match most_common_answer(&turns) {
-        Some(index) => index,
-        None => best_trial(config, executor, context, &turns).await,
+    let trials = match most_common_answer(&turns) {
+        Some(chosen) => Trials::untried(&turns, chosen),
+        None => Trials::run(config, executor, context, &turns).await,
     };
-    let reply = replies.remove(chosen);
+    observer(&RunEvent::Candidates {
+        step,
+        chosen: trials.chosen,
+        candidates: trials.candidates(&turns),
+    });
+    let reply = replies.remove(trials.chosen);
     let mut other_usage = Usage::default();
     for other in &replies {
         other_usage += other.usage;
@@ -101,44 +111,112 @@ fn most_common_answer(turns: &[Option<Turn>]) -> Option<usize> {
     best.map(|(index, _)| index)
 }
 
-/// Tries the code of each reply in a fork, and returns the index of the best. Of equal ones, the first.
-async fn best_trial(
-    config: &AgentConfig,
-    executor: &dyn OpenExecutor,
-    context: &FormatContext,
-    turns: &[Option<Turn>],
-) -> usize {
-    // The forks are made one after the other, because each is a command of the same session. Their cells run side by side.
-    let mut forks = Vec::new();
-    for turn in turns.iter().map(Option::as_ref) {
-        let has_code = turn.is_some_and(|turn| turn.actions.iter().any(has_code));
-        forks.push(match has_code {
-            true => executor.fork(ForkKind::Trial).await.ok(),
-            false => None,
-        });
-    }
-    let trials = turns.iter().zip(forks).map(async |(turn, fork)| {
-        let result = match (turn, fork) {
-            (None, _) => return TrialRank::Unreadable,
-            (Some(turn), Some(fork)) => try_in_fork(fork.as_ref(), context, turn).await,
-            (Some(_), None) => None,
+/// What became of the replies.
+struct Trials {
+    chosen: usize,
+    /// The rank of each reply, and the result of its last cell.
+    outcomes: Vec<(TrialRank, Option<ActionResult>)>,
+}
+
+impl Trials {
+    /// Replies of which one was chosen without a trial.
+    fn untried(turns: &[Option<Turn>], chosen: usize) -> Trials {
+        let rank = |turn: &Option<Turn>| match turn {
+            Some(_) => TrialRank::NotTried,
+            None => TrialRank::Unreadable,
         };
-        match result {
-            Some(result) if result.ok => {
-                let scorer = config.scorer.as_ref();
-                TrialRank::Succeeded(scorer.map_or(0.0, |scorer| scorer(&result)))
-            }
-            Some(_) => TrialRank::Failed,
-            None => TrialRank::NotTried,
-        }
-    });
-    let mut best = (0, TrialRank::Unreadable);
-    for (index, rank) in join_all(trials).await.into_iter().enumerate() {
-        if rank > best.1 {
-            best = (index, rank);
+        Trials {
+            chosen,
+            outcomes: turns.iter().map(|turn| (rank(turn), None)).collect(),
         }
     }
-    best.0
+
+    /// Tries the code of each reply in a fork, and chooses the best. Of equal ones, the first.
+    async fn run(
+        config: &AgentConfig,
+        executor: &dyn OpenExecutor,
+        context: &FormatContext,
+        turns: &[Option<Turn>],
+    ) -> Trials {
+        // The forks are made one after the other, because each is a command of the same session. Their cells run side by side.
+        let mut forks = Vec::new();
+        for turn in turns.iter().map(Option::as_ref) {
+            let has_code = turn.is_some_and(|turn| turn.actions.iter().any(has_code));
+            forks.push(match has_code {
+                true => executor.fork(ForkKind::Trial).await.ok(),
+                false => None,
+            });
+        }
+        let trials = turns.iter().zip(forks).map(async |(turn, fork)| {
+            let result = match (turn, fork) {
+                (None, _) => return (TrialRank::Unreadable, None),
+                (Some(turn), Some(fork)) => try_in_fork(fork.as_ref(), context, turn).await,
+                (Some(_), None) => None,
+            };
+            let rank = match &result {
+                Some(result) if result.ok => {
+                    let scorer = config.scorer.as_ref();
+                    TrialRank::Succeeded(scorer.map_or(0.0, |scorer| scorer(result)))
+                }
+                Some(_) => TrialRank::Failed,
+                None => TrialRank::NotTried,
+            };
+            (rank, result)
+        });
+        let outcomes = join_all(trials).await;
+        let mut best = (0, TrialRank::Unreadable);
+        for (index, (rank, _)) in outcomes.iter().enumerate() {
+            if *rank > best.1 {
+                best = (index, *rank);
+            }
+        }
+        Trials {
+            chosen: best.0,
+            outcomes,
+        }
+    }
+
+    /// The replies with their trials, for those who watch.
+    fn candidates(&self, turns: &[Option<Turn>]) -> Vec<Candidate> {
+        let candidate = |(turn, (rank, result)): (&Option<Turn>, &(TrialRank, _))| {
+            let result: Option<&ActionResult> = Option::as_ref(result);
+            let cells = turn.iter().flat_map(|turn| &turn.actions);
+            let code: Vec<String> = cells.filter_map(code_of).collect();
+            let answer = turn.as_ref().and_then(Turn::answer).map(text_of);
+            let text = result.map(|result| result.text.clone()).or(answer);
+            Candidate {
+                thought: turn
+                    .as_ref()
+                    .map_or_else(String::new, |turn| turn.thought.clone()),
+                code: code.join("\n"),
+                trial: rank.trial(),
+                text: beginning(&text.unwrap_or_default()),
+            }
+        };
+        turns.iter().zip(&self.outcomes).map(candidate).collect()
+    }
+}
+
+impl TrialRank {
+    fn trial(self) -> Trial {
+        match self {
+            TrialRank::Unreadable => Trial::Unreadable,
+            TrialRank::Failed => Trial::Failed,
+            TrialRank::NotTried => Trial::NotTried,
+            TrialRank::Succeeded(_) => Trial::Succeeded,
+        }
+    }
+}
+
+/// A text as it is, anything else as JSON.
+fn text_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(MAX_SHOWN_CHARS).collect()
 }
 
 fn has_code(action: &Action) -> bool {

@@ -249,7 +249,14 @@ impl Conversation {
     ) -> Result<Reply, ModelError> {
         let (config, executor) = (self.config.as_ref(), self.executor.as_ref());
         if config.best_of > 1 {
-            let best = best_reply(config, executor, &state.context, request, observer);
+            let best = best_reply(
+                config,
+                executor,
+                &state.context,
+                state.step(),
+                request,
+                observer,
+            );
             let BestReply { reply, other_usage } = best.await?;
             state.usage += other_usage;
             return Ok(reply);

@@ -64,6 +64,15 @@ pub enum RunEvent {
         /// The milliseconds that the model took.
         ms: u64,
     },
+    /// The best of several replies was chosen. It is the reply that [`Replied`](RunEvent::Replied) tells next.
+    Candidates {
+        /// The number of the step, from 1.
+        step: usize,
+        /// The index of the reply that was chosen.
+        chosen: usize,
+        /// The replies, in the order in which they were asked for.
+        candidates: Vec<Candidate>,
+    },
     /// The reply was read.
     Thought {
         /// The number of the step, from 1.
@@ -178,6 +187,33 @@ pub enum RunEvent {
         /// The event of the nested run.
         inner: Box<RunEvent>,
     },
+}
+
+/// One of several replies to the same request, and what became of it in its trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The thought of the model. May be empty.
+    pub thought: String,
+    /// The code of the reply. Empty if it has none.
+    pub code: String,
+    /// How the trial went.
+    pub trial: Trial,
+    /// What the last cell of the trial told the model, or the answer of a reply that answers. At most 2 000 characters.
+    pub text: String,
+}
+
+/// How the trial of a reply went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trial {
+    /// The reply cannot be read.
+    Unreadable,
+    /// The code failed.
+    Failed,
+    /// The code was not tried: there is none, or it calls a tool that a trial must not call.
+    NotTried,
+    /// The code succeeded.
+    Succeeded,
 }
 
 /// Gets the events of a run. It is called while the run waits, so it must return quickly.

@@ -1,7 +1,7 @@
 //! The best of several replies.
 
-use crate::support::{runs, scripted, wait};
-use cellblock_agent::{Format, RunStatus};
+use crate::support::{keeper, runs, scripted, wait};
+use cellblock_agent::{CancellationToken, Candidate, Format, RunEvent, RunStatus, Trial};
 use cellblock_model::Reply;
 use cellblock_tools::{Context, Tool, ToolError, Uses};
 use std::sync::Arc;
@@ -46,6 +46,47 @@ fn the_reply_whose_code_succeeds_is_chosen_and_the_others_leave_nothing() {
         outcome.steps[1].actions[0].result.as_ref().unwrap().stdout,
         "False 2 2\n"
     );
+}
+
+#[test]
+fn those_who_watch_see_every_reply_and_its_trial() {
+    let replies = [
+        runs(Format::Markdown, "1 / 0"),
+        runs(Format::Markdown, "print('kept')"),
+        Reply::text("a"),
+        Reply::text("b"),
+    ];
+    let agent = scripted(replies)
+        .format(Format::Markdown)
+        .best_of(2)
+        .build()
+        .unwrap();
+    let (observer, kept) = keeper();
+    wait(agent.run_observed("?", observer, CancellationToken::new())).unwrap();
+    let kept = kept.lock().unwrap();
+    let told: Vec<(usize, usize, &[Candidate])> = kept
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::Candidates {
+                step,
+                chosen,
+                candidates,
+            } => Some((*step, *chosen, candidates.as_slice())),
+            _ => None,
+        })
+        .collect();
+    let [(1, 1, [failed, kept]), (2, 0, [first, second])] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (failed.trial, kept.trial),
+        (Trial::Failed, Trial::Succeeded)
+    );
+    assert!(failed.text.contains("ZeroDivisionError"), "{failed:?}");
+    assert_eq!(kept.code, "print('kept')");
+    assert!(kept.text.contains("kept"), "{kept:?}");
+    assert_eq!((first.text.as_str(), second.text.as_str()), ("a", "b"));
+    assert_eq!(first.trial, Trial::NotTried);
 }
 
 #[test]

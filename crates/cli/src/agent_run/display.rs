@@ -113,6 +113,12 @@ impl Display {
                 self.decide(&mut printed);
                 self.note(&mut printed, problem);
             }
+            RunEvent::Candidates {
+                chosen, candidates, ..
+            } => {
+                let text = self.labels.chosen(*chosen, candidates);
+                self.note(&mut printed, &text);
+            }
             RunEvent::Code { code, .. } => self.code(&mut printed, code),
             RunEvent::Call {
                 name, arguments, ..

@@ -1,7 +1,7 @@
 //! The words around a run at the terminal, in the language of the run.
 
 use cellblock::Locale;
-use cellblock::agent::RunStatus;
+use cellblock::agent::{Candidate, RunStatus, Trial};
 
 /// The labels of a run in a language.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +76,23 @@ impl Labels {
     pub(crate) fn asked_again(self, reason: &str) -> String {
         let words = self.one_of("the model is asked again", "再次询问模型");
         format!("{words}: {reason}")
+    }
+
+    /// Which of several replies was chosen, and how many failed.
+    pub(crate) fn chosen(self, chosen: usize, candidates: &[Candidate]) -> String {
+        let with = |trial| candidates.iter().filter(|one| one.trial == trial).count();
+        let (number, all) = (chosen + 1, candidates.len());
+        let (succeeded, failed) = (with(Trial::Succeeded), with(Trial::Failed));
+        match self.0 {
+            Locale::En => format!(
+                "reply {number} of {all} was chosen: the code of {succeeded} succeeded, of {failed} failed"
+            ),
+            Locale::Zh => {
+                format!(
+                    "选择了 {all} 个回复中的第 {number} 个: {succeeded} 个成功, {failed} 个失败"
+                )
+            }
+        }
     }
 
     pub(crate) fn repaired(self, repairs: &str) -> String {

@@ -40,6 +40,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/dropped_files.js",
     "js/editor.js",
     "js/evaluations_page.js",
+    "js/lanes.js",
     "js/login.js",
     "js/main.js",
     "js/markup.js",

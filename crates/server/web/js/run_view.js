@@ -9,6 +9,7 @@ import { displayView } from "./display.js";
 import { path, fileAddress } from "./api.js";
 import { approvalCard, decidedCard } from "./approval.js";
 import { PlanView } from "./plan.js";
+import { lanesView } from "./lanes.js";
 
 /** The most characters of a tool's answer in the page. */
 const MAX_TOOL_TEXT = 4_000;
@@ -55,6 +56,7 @@ export class RunView {
       case "retrying": this.note(t("chat.retrying", { reason: event.reason })); this.dropParts(); break;
       case "malformed": this.note(t("chat.malformed")); break;
       case "repaired": break;
+      case "candidates": this.candidates(event); break;
       case "code": this.code(event.code); break;
       case "call": this.call(event); break;
       case "cell": this.cellEvent(event.cell ?? event); break;
@@ -169,6 +171,13 @@ export class RunView {
     step.element.append(body);
     this.cell = { body, output: null };
     this.activityIs(t("chat.working"));
+  }
+
+  /** The replies that were tried in forks, side by side. @param {{ chosen: number, candidates: import("./lanes.js").Candidate[] }} event */
+  candidates(event) {
+    // What was streamed belongs to the first reply, which need not be the chosen one.
+    if (event.chosen !== 0) this.dropParts();
+    this.current().element.prepend(lanesView(event.candidates, event.chosen));
   }
 
   /** @param {{ name: string, arguments: any }} event */
