@@ -68,6 +68,16 @@ mod memory {
         assert_eq!(session.value("x"), "1");
     }
 
+    /// A map says so with another exception than an allocation does.
+    #[test]
+    fn l_a_shared_map_that_does_not_fit_has_the_same_hint() {
+        let result = small().run("import mmap\nmmap.mmap(-1, 1 << 47)");
+        let (status, error, hint) = told(result);
+        assert_eq!((status, error.as_str()), (Status::Failure, "OSError"));
+        let text = "The session's memory limit was reached, of which shared memory may take half: work on smaller parts, delete what is no longer needed, or raise the limit `memory`.";
+        assert_eq!(hint.as_deref(), Some(text));
+    }
+
     /// A small session has a `MemoryError` where its limit is, and goes on.
     fn assert_fills_up_at_the_limit(session: &Python) {
         let result = session.run("hoard = []\nwhile True: hoard.append(b'x' * (4 << 20))");
