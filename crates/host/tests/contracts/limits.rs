@@ -176,6 +176,25 @@ for n in range(0, 2 << 30, 4096): held[n] = 1";
         );
     }
 
+    /// Value and checkpoint together are too much, and the interpreter alone is not: the error says what else counts.
+    #[test]
+    fn l_a_checkpoint_that_keeps_a_replaced_value_is_named_as_a_cause() {
+        let session = small();
+        session.good("x = bytearray(b'x') * (200 << 20)");
+        // By mere writing, so that no request for memory is refused, and for so long that init looks at it.
+        let code = "import time\nfor n in range(0, len(x), 4096): x[n] = 1\ntime.sleep(20)";
+        let result = session.run(code);
+        assert_eq!((result.status, result.signal), (Status::Crashed, Some(9)));
+        let message = result.error.unwrap().value;
+        let (before, after) = (
+            "the session needed more than its 256 MiB of memory and was ended, although its interpreter took only ",
+            ": processes that it started count too, and so does the last checkpoint, which keeps the values that a cell replaces; work on less at a time, or raise the limit `memory`",
+        );
+        assert!(message.starts_with(before), "{message}");
+        assert!(message.ends_with(after), "{message}");
+        assert_eq!(session.value("x[0]"), "120");
+    }
+
     #[test]
     fn l_what_fits_into_the_limit_is_allowed() {
         assert_eq!(
