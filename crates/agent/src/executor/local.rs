@@ -4,7 +4,7 @@ use super::{
     BoxFuture, CallOutcome, Cell, CellOutcome, CodeEnvironment, Executor, ExecutorOptions,
     ForkKind, OpenExecutor, WorkspaceChoice,
 };
-use cellblock_protocol::{FileEntry, Seed, Undone, Variable};
+use cellblock_protocol::{CheckpointState, FileEntry, Seed, Undone, Variable};
 use cellblock_tools::plan::PlanHistory;
 use cellblock_tools::{
     Call, OnToolEvent, Recording, Session, SessionFuture, ToolError, ToolRunner,
@@ -161,6 +161,13 @@ impl OpenExecutor for OpenLocalExecutor {
         Box::pin(async {
             let session = self.0.current_session().await?;
             session.journal().map(|journal| journal.id.to_owned())
+        })
+    }
+
+    fn checkpoint(&self) -> BoxFuture<'_, Option<CheckpointState>> {
+        Box::pin(async {
+            let session = self.0.current_session().await?;
+            session.checkpoints().await.ok().map(|list| list.state)
         })
     }
 

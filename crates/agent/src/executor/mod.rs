@@ -3,7 +3,9 @@
 mod local;
 mod noop;
 
-use cellblock_protocol::{CellResult, FileEntry, Locale, Seed, Undone, UnlistedHosts, Variable};
+use cellblock_protocol::{
+    CellResult, CheckpointState, FileEntry, Locale, Seed, Undone, UnlistedHosts, Variable,
+};
 use cellblock_tools::{
     Answer, Approval, Call, CallOutcome, EarlierCalls, OnToolEvent, Part, Recording, Registry,
     ToolError,
@@ -109,6 +111,11 @@ pub trait OpenExecutor: Send + Sync {
 
     /// The id of the session's journal, if it keeps one.
     fn journal(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    /// What a crash in the next cell would cost, if a session was started.
+    fn checkpoint(&self) -> BoxFuture<'_, Option<CheckpointState>> {
         Box::pin(async { None })
     }
 

@@ -2,11 +2,12 @@
 
 use super::labels::{Heading, Labels};
 use crate::terminal::{
-    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, print_restored, remedy,
+    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, next_crash,
+    print_restored, remedy,
 };
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
-use cellblock::{Event as CellEvent, Status};
+use cellblock::{CheckpointState, Event as CellEvent, Replay, Status};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,10 +64,23 @@ impl Display {
         Arc::new(move |event| display.show(event))
     }
 
+    /// Tells what a crash in the next cell would cost, once for each reason. For a session that waits for a person.
+    pub(crate) fn show_checkpoint(&self, net: &CheckpointState, replay: Replay) {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.checkpoint_notice.is_needed(net) {
+            let label = self.console.on_err(Style::Warning, "not armed:");
+            self.console.note(&label, &next_crash(net, replay));
+        }
+    }
+
     fn show(&self, event: &RunEvent) {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            RunEvent::Begun { format, .. } => printed.may_answer = answers_in_text(*format),
+            RunEvent::Begun { format, .. } => {
+                // A chat has one display for all its questions.
+                printed.usage = Usage::default();
+                printed.may_answer = answers_in_text(*format);
+            }
             RunEvent::Asked { .. } => {
                 let (usage, may_answer) = (printed.usage, printed.may_answer);
                 let checkpoint_notice = std::mem::take(&mut printed.checkpoint_notice);

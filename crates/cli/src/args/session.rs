@@ -4,7 +4,7 @@ use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
 use crate::failure::Usage;
 use cellblock::env::Dirs;
 use cellblock::{
-    Arming, ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Rung, Seed,
+    Arming, ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Replay, Rung, Seed,
     SessionOptions, Strategy, UntrustedDirectories, Wall, WorkspacePlace, parse_duration,
     parse_size,
 };
@@ -186,6 +186,11 @@ impl SessionArgs {
         UntrustedDirectories::new(self.workspace.clone().into_iter().chain(own))
     }
 
+    /// Whether cells without a checkpoint run again after a crash.
+    pub(crate) fn replay(&self) -> Replay {
+        (!self.no_replay).into()
+    }
+
     /// The options of the session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
@@ -210,7 +215,7 @@ impl SessionArgs {
             },
             imports: self.imports.clone(),
             seed: self.seed()?,
-            replay: (!self.no_replay).into(),
+            replay: self.replay(),
             strategy: self.strategy.map_or_else(Strategy::default, Strategy::from),
             atomic: self.atomic,
             arming: self.arming.map_or_else(Arming::default, Arming::from),

@@ -1,7 +1,7 @@
 //! `cellblock ask` and `cellblock chat` with an endpoint that says what it was told to say. The code really runs.
 
 use crate::fake_model::FakeModel;
-use crate::support::{Ended, Place};
+use crate::support::{DEAF, Ended, Place};
 use crate::terminal::Terminal;
 use serde_json::Value;
 use std::fs;
@@ -84,6 +84,15 @@ fn with_the_locale_zh_the_labels_are_chinese() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn code_that_runs_without_a_checkpoint_says_which_thread_is_why() {
+    let deaf = format!("```python\n{DEAF}```");
+    let model = FakeModel::saying([&deaf, "```python\nx = 7\n```", "Done."]);
+    let said = ask(&Place::new(), &model, &["Begin."]).stderr;
+    let notice = "not armed: this code ran without a checkpoint of its own (a thread cannot be copied (deaf): it blocks all signals)\n";
+    assert_eq!(said.matches(notice).count(), 1, "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `cellblock chat` at a real terminal: every command, the history, and what is kept of it.
 
 use crate::fake_model::FakeModel;
-use crate::support::Place;
+use crate::support::{DEAF, Place};
 use crate::terminal::Terminal;
 use std::fs;
 
@@ -13,6 +13,8 @@ open('note.txt', 'w').write('hello')
 _ = recursive_plan_tree_todo(recursive_plan_tree={'core_goal': 'count', 'tree_nodes': [{'task_name': 'look'}], 'next_action': {}})
 ```";
 const MORE: &str = "```python\nx = x + 1\nprint('now', x)\n```";
+
+const MORE_DEAF: &str = "```python\nx = 7\n```";
 
 fn chat(place: &Place, model: &FakeModel, format: &str) -> Terminal {
     let arguments = [
@@ -150,4 +152,26 @@ fn an_answer_that_streams_is_shown_once() {
         let answers = lines.filter(|line| *line == "The answer to this is forty-two.");
         assert_eq!(answers.count(), 1, "{format}: {screen}");
     }
+}
+
+#[test]
+fn a_person_is_told_once_that_the_session_is_not_armed_before_the_next_question() {
+    let place = Place::new();
+    let deaf = format!("```python\n{DEAF}```");
+    let replies = [&deaf, "Begun.", MORE_DEAF, "Done.", MORE_DEAF, "Again."];
+    let model = FakeModel::saying(replies);
+    let reason = "a thread cannot be copied (deaf): it blocks all signals";
+    let mut terminal = chat(&place, &model, "markdown");
+    terminal.wait_for("> ");
+    terminal.type_line("Begin.");
+    terminal.wait_for("Begun.");
+    terminal.wait_for(&format!("not armed: there is no checkpoint of the last 1 cell, which would have to run again after a crash: {reason}"));
+    for (typed, seen) in [("More.", "Done."), ("More.", "Again."), ("/quit", "")] {
+        terminal.wait_for("> ");
+        terminal.type_line(typed);
+        terminal.wait_for(seen);
+    }
+    assert_eq!(terminal.ended(), 0);
+    let screen = terminal.plain();
+    assert_eq!(screen.matches("not armed: ").count(), 1, "{screen}");
 }

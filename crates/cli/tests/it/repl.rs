@@ -1,6 +1,6 @@
 //! `cellblock repl`: from a file, and at a real terminal.
 
-use crate::support::Place;
+use crate::support::{DEAF, Place};
 use crate::terminal::Terminal;
 use std::fs;
 
@@ -121,13 +121,6 @@ fn a_terminal_does_not_obey_the_code() {
         terminal.raw
     );
 }
-
-/// A thread that no checkpoint can carry.
-const DEAF: &str = "import ctypes, os, signal, threading, time; ready = threading.Event()
-def deaf():
-    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8); ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0); ready.set(); time.sleep(600)
-threading.Thread(target=deaf, daemon=True).start(); ready.wait()
-";
 
 #[test]
 fn a_session_that_is_not_armed_says_so_with_the_thread_and_what_a_crash_cost() {

@@ -68,6 +68,16 @@ mod memory {
         assert_eq!(session.value("x"), "1");
     }
 
+    /// A map says so with another exception than an allocation does.
+    #[test]
+    fn l_a_shared_map_that_does_not_fit_has_the_same_hint() {
+        let result = small().run("import mmap\nmmap.mmap(-1, 1 << 47)");
+        let (status, error, hint) = told(result);
+        assert_eq!((status, error.as_str()), (Status::Failure, "OSError"));
+        let text = "The session's memory limit was reached, of which shared memory may take half: work on smaller parts, delete what is no longer needed, or raise the limit `memory`.";
+        assert_eq!(hint.as_deref(), Some(text));
+    }
+
     /// A small session has a `MemoryError` where its limit is, and goes on.
     fn assert_fills_up_at_the_limit(session: &Python) {
         let result = session.run("hoard = []\nwhile True: hoard.append(b'x' * (4 << 20))");
@@ -164,6 +174,25 @@ for n in range(0, 2 << 30, 4096): held[n] = 1";
             "MemoryLimit: the session needed more than its 256 MiB of memory and was ended; work on less at a time, or raise the limit `memory`
 "
         );
+    }
+
+    /// Value and checkpoint together are too much, and the interpreter alone is not: the error says what else counts.
+    #[test]
+    fn l_a_checkpoint_that_keeps_a_replaced_value_is_named_as_a_cause() {
+        let session = small();
+        session.good("x = bytearray(b'x') * (200 << 20)");
+        // By mere writing, so that no request for memory is refused, and for so long that init looks at it.
+        let code = "import time\nfor n in range(0, len(x), 4096): x[n] = 1\ntime.sleep(20)";
+        let result = session.run(code);
+        assert_eq!((result.status, result.signal), (Status::Crashed, Some(9)));
+        let message = result.error.unwrap().value;
+        let (before, after) = (
+            "the session needed more than its 256 MiB of memory and was ended, although its interpreter took only ",
+            ": processes that it started count too, and so does the last checkpoint, which keeps the values that a cell replaces; work on less at a time, or raise the limit `memory`",
+        );
+        assert!(message.starts_with(before), "{message}");
+        assert!(message.ends_with(after), "{message}");
+        assert_eq!(session.value("x[0]"), "120");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Memory of processes that are easily overlooked: where there is no cgroup, init must find each of them in `/proc` and read what it holds.
 
 use super::common::{behind, run, short, wait};
-use super::kernel_memory::{is_bounded, is_bounded_behind_all_walls};
+use super::kernel_memory::is_bounded;
 use cellblock_protocol::Status::Success;
 use cellblock_protocol::{Cell, Isolation, Limits, Rung};
 use serde_json::Map;
@@ -135,14 +135,14 @@ fn shared_memory_that_no_process_shows() {
     }
 }
 
-/// The same memory, from the device that gives zeros. On the rung `landlock` it is not counted (`docs/limitations-rungs.md`).
+/// The same memory, from the device that gives zeros.
 #[test]
 fn shared_memory_of_a_device_that_no_process_shows() {
     let attack = shared_areas(
         "libc.mmap(None, PART, 3, 1, os.open('/dev/zero', os.O_RDWR), 0)",
         "libc.munmap(area + 4096, PART - 4096)",
     );
-    is_bounded_behind_all_walls(&attack);
+    is_bounded(&attack);
 }
 
 /// Shared memory that was given back counts no more, as long as no checkpoint can have it.

@@ -79,7 +79,8 @@ impl Guard {
     async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, ExchangeError> {
         let Authority { host, port } = &head.authority;
         let method = head.path.is_some().then_some(head.method.as_str());
-        let rule = &self.rule_or_ask(&head.authority, method, client).await?;
+        let destination = self.destination(&head);
+        let rule = &self.rule_or_ask(&destination, method, client).await?;
         let Some(path) = &head.path else {
             let mut server = match self.proxies.for_tunnel(host) {
                 Some(proxy) => proxy.tunnel(host, *port).await?,
@@ -90,8 +91,7 @@ impl Guard {
             return passed.await.map_err(ExchangeError::DuringResponse);
         };
         let mut outgoing = self.outgoing(&head, rule)?;
-        let needs_tls = |credential: &&Credential| credential.needs_tls();
-        if !outgoing.credentials.iter().any(needs_tls) {
+        if !needs_tls(&outgoing.credentials) {
             let Some(proxy) = self.proxies.for_http(host) else {
                 let server = self.connect(rule, host, *port).await?;
                 let address = peer(&server, &head.authority)?;
@@ -105,20 +105,32 @@ impl Guard {
             return exchange(client, server, address, request, head).await;
         }
         // A header cannot be added to a connection that the code encrypts. So the code sends plain HTTP, and the guard speaks TLS.
-        let secure = Authority {
-            host: host.clone(),
-            port: if *port == 80 { 443 } else { *port },
-        };
-        let server = self.connect(rule, host, secure.port).await?;
-        let address = peer(&server, &secure)?;
+        let server = self.connect(rule, host, destination.port).await?;
+        let address = peer(&server, &destination)?;
         let server = self.trust.handshake(server, host).await;
         let server = server.map_err(|source| Refusal::Unreachable {
-            target: format!("https://{secure}"),
+            target: format!("https://{destination}"),
             source,
         })?;
-        outgoing.authority = secure;
+        outgoing.authority = destination;
         let request = outgoing.write(path, 443, "");
         exchange(client, server, address, request, head).await
+    }
+
+    /// Where a request arrives, which is what the rules are asked about: at the host and port of its head, or at the port for TLS where a
+    /// credential needs TLS.
+    fn destination(&self, head: &Head) -> Authority {
+        let mut destination = head.authority.clone();
+        let is_secured = head.path.is_some() && needs_tls(&self.credentials_for(&destination));
+        if is_secured && destination.port == 80 {
+            destination.port = 443;
+        }
+        destination
+    }
+
+    fn credentials_for(&self, target: &Authority) -> Vec<&Credential> {
+        let is_meant = |one: &&Credential| one.is_for(&target.host, target.port);
+        self.credentials.iter().filter(is_meant).collect()
     }
 
     /// What the server is to be sent, if it may be.
@@ -127,9 +139,7 @@ impl Guard {
         head: &'a Head,
         rule: &NetworkRule,
     ) -> Result<Outgoing<'a>, Refusal> {
-        let Authority { host, port } = &head.authority;
-        let is_meant = |one: &&Credential| one.is_for(host, *port);
-        let credentials: Vec<_> = self.credentials.iter().filter(is_meant).collect();
+        let credentials = self.credentials_for(&head.authority);
         if !credentials.is_empty() && matches!(head.method.as_str(), "TRACE" | "TRACK") {
             return Err(Refusal::NotPassedOn(
                 "it asks the server to send it back, and with it the credential of this host",
@@ -156,6 +166,10 @@ impl From<Refusal> for ExchangeError {
     fn from(refusal: Refusal) -> ExchangeError {
         ExchangeError::BeforeResponse(refusal)
     }
+}
+
+fn needs_tls(credentials: &[&Credential]) -> bool {
+    credentials.iter().any(|credential| credential.needs_tls())
 }
 
 fn peer(server: &TcpStream, target: &Authority) -> Result<SocketAddr, Refusal> {
@@ -317,9 +331,9 @@ impl Guard {
             let Some(head) = head::read(&mut client).await? else {
                 return Ok(None);
             };
-            let Authority { host, port } = &head.authority;
+            let Authority { host, port } = self.destination(&head);
             let method = head.path.is_some().then_some(head.method.as_str());
-            let rule = self.rule(host, *port, method)?;
+            let rule = self.rule(&host, port, method)?;
             let mut sent = Vec::new();
             if let Some(path) = &head.path {
                 sent = self.outgoing(&head, rule)?.write(path, 80, "").into_bytes();

@@ -185,6 +185,30 @@ async fn a_server_that_is_not_who_it_says_gets_no_credential() {
     assert!(notes.lock().unwrap()[0].contains("refused"));
 }
 
+/// A request to port 80 arrives at port 443, where a credential needs TLS: the rules of that port decide.
+#[tokio::test]
+async fn the_rules_are_asked_about_the_port_where_a_request_arrives() {
+    for rules in [
+        &[
+            "DELETE own.example:80 private",
+            "GET own.example:443 private",
+        ][..],
+        &["own.example:80 private"],
+    ] {
+        let (guard, notes, heard) = guard_of_tls_server_with(Trusted::Yes, rules).await;
+        let answer = ask(&guard, "DELETE http://own.example/all HTTP/1.1\r\n\r\n").await;
+        let refused = "HTTP/1.1 403 this session may not reach own.example:443";
+        assert!(answer.starts_with(refused), "{rules:?}: {answer}");
+        assert!(notes.lock().unwrap()[0].contains("refused"), "{rules:?}");
+        assert!(!heard.is_finished(), "{rules:?}");
+    }
+    let rules = ["GET own.example:443 private"];
+    let (guard, _, heard) = guard_of_tls_server_with(Trusted::Yes, &rules).await;
+    let answer = ask(&guard, "GET http://own.example/ HTTP/1.1\r\n\r\n").await;
+    assert!(answer.ends_with("ok"), "{answer}");
+    assert!(heard.await.unwrap().contains("X-Key: 5ecret"));
+}
+
 #[derive(PartialEq)]
 enum Trusted {
     Yes,
@@ -193,6 +217,14 @@ enum Trusted {
 
 /// A guard with a credential for `own.example`, and a server of that name behind TLS.
 async fn guard_of_tls_server(trusted: Trusted) -> (Guard, Notes, tokio::task::JoinHandle<String>) {
+    guard_of_tls_server_with(trusted, &["own.example private"]).await
+}
+
+/// The same with these rules.
+async fn guard_of_tls_server_with(
+    trusted: Trusted,
+    rules: &[&str],
+) -> (Guard, Notes, tokio::task::JoinHandle<String>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certificate =
         CertificateDer::from_pem_slice(include_bytes!("../fixtures/cert.pem")).unwrap();
@@ -233,7 +265,7 @@ async fn guard_of_tls_server(trusted: Trusted) -> (Guard, Notes, tokio::task::Jo
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let (guard, notes) = guard(&["own.example private"], address);
+    let (guard, notes) = guard(rules, address);
     let rule = "own.example X-Key: env:UNUSED".parse().unwrap();
     let credential = Credential::new(rule, "5ecret").unwrap();
     let guard = guard.credentials(&[credential]).trust(Arc::new(trust));

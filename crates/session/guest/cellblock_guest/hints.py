@@ -15,6 +15,7 @@ from errno import (
     ENETUNREACH,
     ENFILE,
     ENOENT,
+    ENOMEM,
     ENOSPC,
     EPERM,
     EROFS,
@@ -31,6 +32,7 @@ NO_NETWORK = "this session has no network: hand the data in as a file in the wor
 # Set by the host for a session that may reach something: what that is.
 _NETWORK = "CELLBLOCK_NETWORK"
 _INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
+_LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
@@ -59,10 +61,7 @@ def hint(error: BaseException, workspace: str) -> str | None:
 
 def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, MemoryError):
-        return (
-            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed,"
-            " or raise the limit `memory`."
-        )
+        return f"the session's memory limit was reached: {_LESS_MEMORY}"
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
         if package == "IPython":
@@ -82,6 +81,8 @@ def _of_os_error(error: OSError, workspace: str) -> str | None:
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
         return no_network() + "."
+    if number == ENOMEM:
+        return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}"
     if number in (ENOSPC, EDQUOT, EFBIG):
         return "the session's disk limit was reached: delete files, write less, or raise the limit `disk`."
     if number in (EMFILE, ENFILE):

@@ -232,7 +232,12 @@ impl CellRun {
     pub(crate) fn reason_of_exit(
         &self,
         actor: &Actor,
-        HeadExit { exit, over, .. }: HeadExit,
+        HeadExit {
+            exit,
+            over,
+            peak_bytes,
+            ..
+        }: HeadExit,
     ) -> Ending {
         let kills = actor.placement.memory_kills();
         if let Some(hit) = actor.files.disk.hit() {
@@ -244,6 +249,7 @@ impl CellRun {
         if over.is_some() || (exit == Exit::Signal(9) && kills > self.memory_kills) {
             return Ending::Limit(LimitHit::Memory {
                 limit: actor.options.limits.memory,
+                interpreter_bytes: peak_bytes,
             });
         }
         if self.is_interrupted() {

@@ -24,6 +24,8 @@ pub(crate) enum Ending {
 pub(crate) enum LimitHit {
     Memory {
         limit: u64,
+        /// The most bytes that the interpreter's process held; 0 where that is not known.
+        interpreter_bytes: u64,
     },
     Disk {
         limit: u64,
@@ -110,7 +112,7 @@ impl LimitHit {
     /// Why a session is over that went over a limit while no cell ran.
     pub(crate) fn reason(&self) -> String {
         let what = match self {
-            LimitHit::Memory { limit } => {
+            LimitHit::Memory { limit, .. } => {
                 format!("needed more than its {} of memory", size(*limit))
             }
             LimitHit::Disk { limit } => {
@@ -127,13 +129,27 @@ impl LimitHit {
 
     fn explain(&self) -> CellError {
         match self {
-            LimitHit::Memory { limit } => plain(
-                "MemoryLimit",
-                &format!(
-                    "the session needed more than its {} of memory and was ended; work on less at a time, or raise the limit `memory`",
-                    size(*limit)
-                ),
-            ),
+            LimitHit::Memory {
+                limit,
+                interpreter_bytes,
+            } => {
+                // Otherwise a person looks for the memory in vain among the variables.
+                let others = if (1..*limit).contains(interpreter_bytes) {
+                    format!(
+                        ", although its interpreter took only {}: processes that it started count too, and so does the last checkpoint, which keeps the values that a cell replaces",
+                        size(*interpreter_bytes)
+                    )
+                } else {
+                    String::new()
+                };
+                plain(
+                    "MemoryLimit",
+                    &format!(
+                        "the session needed more than its {} of memory and was ended{others}; work on less at a time, or raise the limit `memory`",
+                        size(*limit)
+                    ),
+                )
+            }
             LimitHit::UserObjects => plain(
                 "KernelLimit",
                 "the session held more of the kernel's objects than one session may (32 768 watches of epoll, 16 384 locks on files) and was ended; use fewer at a time",

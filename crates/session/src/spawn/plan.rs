@@ -111,12 +111,17 @@ impl RuntimeState {
                 workspace.path(),
                 &private,
                 Path::new("/dev/null"),
-                Path::new("/dev/zero"),
                 Path::new("/dev/urandom"),
                 Path::new("/dev/random"),
             ] {
                 spawn_request = spawn_request.writable(path)?;
             }
+            // A shared map of this device needs a descriptor for writing. Its pages may be shown by no process, so init could not count them.
+            let zeros = Path::new("/dev/zero");
+            spawn_request = match cgroup {
+                Some(_) => spawn_request.writable(zeros)?,
+                None => spawn_request.readable(zeros)?,
+            };
         }
 
         if change_notice == ChangeNotice::BeforeChange {

@@ -24,6 +24,7 @@ use serde_json::json;
 use slash_commands::{Exchange, SLASH_COMMAND_NAMES, SlashCommand};
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 #[derive(Debug, Args)]
@@ -72,6 +73,8 @@ struct Chat<'a> {
     telemetry: Telemetry,
     /// Where files that code writes are copied to.
     output: Option<RunOutput>,
+    /// Shows the events of every question, and tells a thing only once.
+    display: Arc<Display>,
 }
 
 fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
@@ -92,6 +95,7 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
         servers: vec![servers],
         telemetry: Telemetry::start(&args.agent_run_args.configuration()?)?,
         output,
+        display: Display::new(console, Place::Chat, args.agent_run_args.labels()),
     };
     let is_terminal = io::stdin().is_terminal();
     // While a person types, only Ctrl-C is handled.
@@ -156,7 +160,7 @@ impl Chat<'_> {
         if let Some(id) = &run {
             conversation.set_run_id(id);
         }
-        let observer = recorder.observer(Display::new(console, Place::Chat, labels).observer());
+        let observer = recorder.observer(self.display.observer());
         let task = RunTask::Ask(question);
         let asked = run_interruptible(conversation, task, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
@@ -166,6 +170,10 @@ impl Chat<'_> {
         match &self.output {
             Some(output) => output.take(&outcome, conversation, console).await?,
             None => print_file_places(&outcome, conversation, console).await,
+        }
+        if let Some(net) = conversation.executor().checkpoint().await {
+            let replay = self.args.agent_run_args.session.replay();
+            self.display.show_checkpoint(&net, replay);
         }
         self.telemetry.send(run.as_deref(), console).await;
         self.exchanges.push(Exchange {

@@ -149,9 +149,15 @@ impl Session {
                 self.doubts = 0;
                 false
             }
-            Finding::Doubtful(bytes) => {
+            Finding::Doubtful(doubt) => {
+                let limit = self.init.memory;
+                let is_standby = |pid| self.standbys.is_frozen(pid);
+                if self.last_doubt.is_settled(limit, is_standby) {
+                    self.doubts = 0;
+                }
                 self.doubts += 1;
-                self.doubts >= watchdog::max_uncertain_checks(bytes)
+                self.last_doubt = doubt;
+                self.doubts >= watchdog::max_uncertain_checks(doubt.bytes())
             }
             Finding::OverWith(standby) => {
                 self.lose_standby(standby);

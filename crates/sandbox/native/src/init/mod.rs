@@ -26,6 +26,7 @@ use crate::init::notify::{Listener, Protected};
 use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
 use crate::init::watchdog::MemorySample;
+use crate::init::watchdog::doubt::Doubt;
 use crate::init::watchdog::shared_memory::SharedMemory;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::task_starts::TaskStarts;
@@ -97,6 +98,7 @@ pub fn run(init: Init) -> ! {
         standbys: Standbys::none(),
         unclaimed: false,
         doubts: 0,
+        last_doubt: Doubt::default(),
         looked_at: MemorySample::default(),
         glanced: MemorySample::default(),
         next_glance: 0,
@@ -241,8 +243,10 @@ struct Session {
     standbys: Standbys,
     /// The head was woken by us, and the host has not asked for it yet.
     unclaimed: bool,
-    /// How often in a row the watchdog was not sure.
+    /// How often in a row the watchdog was not sure, doubts that were settled since not counted.
     doubts: u32,
+    /// What it was not sure about when it last was not.
+    last_doubt: Doubt,
     /// What the processes had when they were last looked at closely.
     looked_at: MemorySample,
     /// What they had at the last glance.

@@ -2,6 +2,7 @@
 //! them.
 
 pub mod calls_under_way;
+pub mod doubt;
 pub mod kernel_memory;
 pub mod process_memory;
 pub mod shared_memory;
@@ -12,6 +13,7 @@ pub mod user_objects;
 
 use crate::init::notify::Protected;
 use crate::init::sweep::{Reach, each_process};
+use crate::init::watchdog::doubt::Doubt;
 use crate::init::watchdog::process_memory::{ProcessMemory, Share, living_thread, most_areas};
 use crate::init::watchdog::unreadable::Unreadable;
 use crate::init::watchdog::user_objects::DescriptorCensus;
@@ -75,8 +77,8 @@ pub enum Finding {
     /// The session is within its limit.
     Fine,
     /// The session may be over its limit: of a process that cannot be looked into it is not known what it shares. A standby is one for a
-    /// moment: after it was made, until the host says that it is a standby. How many bytes these have.
-    Doubtful(u64),
+    /// moment: after it was made, until the host says that it is a standby.
+    Doubtful(Doubt),
     /// The session is within its limit without this standby, which is not the newest.
     OverWith(Pid),
     /// The session is over its limit.
@@ -103,8 +105,8 @@ pub struct Watched<'a, P> {
 
 /// What a session holds, but for its standbys.
 struct HeldMemory {
-    certain: u64,
-    doubtful: u64,
+    /// What is certain, and what is in doubt.
+    doubt: Doubt,
     /// What the head has in common with others: standbys, and whatever it forked.
     shared_by_head: u64,
 }
@@ -112,7 +114,7 @@ struct HeldMemory {
 impl HeldMemory {
     /// Whether there is more in doubt than an honest session has for a moment: copies of the head, and as much again as it may use.
     fn is_beyond_doubt(&self, limit: u64) -> bool {
-        self.doubtful > limit + unreadable::MAX_COPIES as u64 * self.shared_by_head
+        self.doubt.bytes() > limit + unreadable::MAX_COPIES as u64 * self.shared_by_head
     }
 }
 
@@ -164,7 +166,8 @@ impl<P: Protected> Watched<'_, P> {
 
     fn measure(&self, named: u64, mut in_kernel: u64, limit: u64) -> HeldMemory {
         let most_areas = most_areas(self.proc_directory);
-        let (mut own, mut shared, mut doubtful) = (0, 0, 0);
+        let (mut own, mut shared) = (0, 0);
+        let mut doubt = Doubt::default();
         let mut unreadable = Unreadable::default();
         if !self.has_own_network() {
             in_kernel += self.open_sockets() * socket_memory::BUFFER_BYTES;
@@ -180,12 +183,12 @@ impl<P: Protected> Watched<'_, P> {
             let thread = living_thread(self.proc_directory, pid);
             match memory.areas(self.proc_directory, thread, most_areas) {
                 Ok(areas) => own += areas,
-                Err(areas) => doubtful += areas,
+                Err(areas) => doubt.add(None, areas),
             }
         });
         let share_of =
             |pid| Share::of(self.proc_directory, living_thread(self.proc_directory, pid));
-        let mut beside_head = [Share::default(); MAX_COMPARED];
+        let mut beside_head = [(0, Share::default()); MAX_COMPARED];
         let mut compared = 0;
         self.each_counted(|pid| {
             if own > limit || pid == self.head {
@@ -193,11 +196,11 @@ impl<P: Protected> Watched<'_, P> {
             }
             match (share_of(pid), beside_head.get_mut(compared)) {
                 (Some(share), Some(slot)) => {
-                    *slot = share;
+                    *slot = (pid, share);
                     compared += 1;
                 }
                 (Some(share), None) => own += share.own,
-                (None, _) => unreadable.add(self.of(pid)),
+                (None, _) => unreadable.add(pid, self.of(pid)),
             }
         });
         // After the others: one that was just forked from the head has pages in common with it, and the head must show them too.
@@ -217,28 +220,28 @@ impl<P: Protected> Watched<'_, P> {
             }
         }
         own += unreadable.certain(shared_by_head);
-        doubtful += unreadable.doubtful(shared_by_head);
-        for share in &beside_head[..compared] {
+        unreadable.add_to(&mut doubt, shared_by_head);
+        for (pid, share) in &beside_head[..compared] {
             // The rest may be the head's pages, which are counted already: a standby that is not hidden yet has nothing else.
             let certain = share.own_beside(&head.unwrap_or_default());
             own += certain;
-            doubtful += share.own.saturating_sub(certain);
+            doubt.add(Some(*pid), share.own.saturating_sub(certain));
             shared += share.shared;
         }
+        // What is mapped and has a name stands in both; to add them would end a session at half its limit.
+        doubt.certain = own + shared.max(named) + in_kernel + self.page_tables_of_standbys();
         HeldMemory {
-            // What is mapped and has a name stands in both; to add them would end a session at half its limit.
-            certain: own + shared.max(named) + in_kernel + self.page_tables_of_standbys(),
-            doubtful,
+            doubt,
             shared_by_head,
         }
     }
 
     fn decide(&self, held: HeldMemory, limit: u64) -> Finding {
         let HeldMemory {
-            certain,
-            doubtful,
+            doubt,
             shared_by_head,
         } = held;
+        let certain = doubt.certain;
         if certain > limit || held.is_beyond_doubt(limit) {
             return Finding::Over;
         }
@@ -260,8 +263,8 @@ impl<P: Protected> Watched<'_, P> {
                 };
             }
         }
-        if certain + doubtful > limit {
-            Finding::Doubtful(doubtful)
+        if certain + doubt.bytes() > limit {
+            Finding::Doubtful(doubt)
         } else {
             Finding::Fine
         }
@@ -335,10 +338,13 @@ mod tests {
 
     #[test]
     fn more_than_copies_of_the_head_and_the_limit_again_is_not_in_doubt() {
-        let held = |doubtful| HeldMemory {
-            certain: 0,
-            doubtful,
-            shared_by_head: 100,
+        let held = |bytes| {
+            let mut doubt = Doubt::default();
+            doubt.add(None, bytes);
+            HeldMemory {
+                doubt,
+                shared_by_head: 100,
+            }
         };
         let verdicts = [1000, 1001].map(|doubtful| held(doubtful).is_beyond_doubt(LIMIT));
         assert_eq!(verdicts, [false, true]);
