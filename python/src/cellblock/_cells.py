@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ._connection import Line
 from ._core import Core
-from ._plans import _send
+from ._plans import _ask, _send
 from .errors import error_from
 from .result import Result
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
+    from queue import SimpleQueue
 
 _QUIET = frozenset(("stdout", "stderr", "display", "clear_output", "comm", "restored"))
 
@@ -39,8 +40,16 @@ class RunningCell:
     def start(self, code: str, options: Line) -> None:
         """Sends the cell. It runs as soon as what was asked before is done."""
         fields: Line = {"session": self._core.name, "op": "run", "code": code, **options}
-        _send(self._core.connection, fields, self._receive)
+        self._connection = self._core.connection
+        if self._loop is None:
+            self._number = _ask(self._connection, fields, self._receive)
+        else:
+            _send(self._connection, fields, self._receive)
         self._core.cells_sent += 1
+
+    def next_line(self, inbox: SimpleQueue[Line]) -> Line:
+        """The next line that was delivered into an inbox. Waits on this thread."""
+        return self._connection.wait(self._number, inbox)
 
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""
@@ -76,8 +85,9 @@ class RunningCell:
         self._deliver(line)
 
     def _end(self) -> None:
-        self.is_over = True
-        self._core.cells_done += 1
+        if not self.is_over:
+            self.is_over = True
+            self._core.cells_done += 1
 
 
 def run_options(timeout: float | str | None, atomic: bool | None, env: Mapping[str, str] | None, silent: bool) -> Line:

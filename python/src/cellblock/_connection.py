@@ -1,7 +1,8 @@
-"""One running `cellblock pipe`: a child process, a thread that reads its lines, and a thread that writes long ones.
+"""One running `cellblock pipe`: a child process, the reader of its lines, and a thread that writes long ones.
 
 Nothing here knows what a session is. A request has an id; every line that comes back with this id goes to the function that
-the request brought along. That function is called on the reading thread, so it must be short and must never write.
+the request brought along. That function is called by whichever thread reads, so it must be short and must never write. It may get
+the last line twice, when Ctrl-C comes while it is called.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
+from ._reader import Line, LineReader
 from .errors import BinaryError, Ended
 
-Line = dict[str, Any]
 Receive = Callable[[Line], None]
 
 # Longer lines than the program reads are refused here, with the same words.
@@ -69,7 +70,7 @@ class Connection:
         self._written = 0
         self._end: str | None = None
         self._is_closed = False
-        threading.Thread(target=self._read, name="cellblock-reader", daemon=True).start()
+        self._reader = LineReader(self._output, self._dispatch, self._receivers, self._tell_end)
         threading.Thread(target=self._write_later, name="cellblock-writer", daemon=True).start()
 
     @property
@@ -89,8 +90,24 @@ class Connection:
     def request(self, fields: Line, receive: Receive, last_event: str | None = None) -> int:
         """Sends a request. `receive` gets each line that belongs to it, the last of which is an answer, a result or an error.
 
-        With `last_event`, lines come after the answer too, until this event or an error.
+        With `last_event`, lines come after the answer too, until this event or an error. Gives the number of the request, for
+        `wait`.
         """
+        number = self._request(fields, receive, last_event)
+        self._reader.call()
+        return number
+
+    def ask(self, fields: Line, receive: Receive) -> int:
+        """Like `request`, for a caller that calls `wait` at once."""
+        return self._request(fields, receive, None)
+
+    def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
+        """The next line in the inbox that the receiver of a request fills. It is read on this thread where no other one reads."""
+        if inbox.empty():
+            self._reader.read_for(number, inbox)
+        return inbox.get()
+
+    def _request(self, fields: Line, receive: Receive, last_event: str | None) -> int:
         number = next(self._ids)
         line = encode_line({"id": number, **fields})
         if self._end is not None:
@@ -143,6 +160,7 @@ class Connection:
         self._end = f"the session belongs to process {os.getppid()}, of which this process is a fork; open a new one here"
         self._write_lock = threading.Lock()
         self._later = SimpleQueue()
+        self._reader.abandon()
         self._receivers.clear()
         self._listeners.clear()
         self._close_descriptors()
@@ -194,28 +212,20 @@ class Connection:
             except OSError:
                 return
 
-    def _read(self) -> None:
-        receivers = self._receivers
-        last_events = self._last_events
-        loads = json.loads
-        try:
-            for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115
-                line: Line = loads(text)
-                number = line["id"]
-                if number is None:
-                    listener = self._listeners.get(line["session"] or "")
-                    if listener is not None:
-                        listener(line)
-                    continue
-                last = line["event"] in last_events.get(number, _LAST_EVENTS)
-                if last and number in last_events:
-                    del last_events[number]
-                receive = receivers.pop(number, None) if last else receivers.get(number)
-                if receive is not None:
-                    receive(line)
-        except (OSError, ValueError):
-            pass
-        self._tell_end()
+    def _dispatch(self, line: Line) -> None:
+        number = line["id"]
+        if number is None:
+            listener = self._listeners.get(line["session"] or "")
+            if listener is not None:
+                listener(line)
+            return
+        receive = self._receivers.get(number)
+        if receive is not None:
+            receive(line)
+        # After the call: where Ctrl-C comes in the middle of it, the line is given again.
+        if line["event"] in self._last_events.get(number, _LAST_EVENTS):
+            self._receivers.pop(number, None)
+            self._last_events.pop(number, None)
 
     def _tell_end(self) -> None:
         """The child ended or closed its output: everyone who waits is told, and so are later requests."""

@@ -51,6 +51,7 @@ class Core:
         self.cells_sent = 0
         self.cells_done = 0
         self._kept: list[int] = []
+        self._noted_cell = 0
         self._names: dict[str, int] = {}
 
     @property
@@ -117,16 +118,19 @@ class Core:
 
     def note_result(self, result: dict[str, Any]) -> None:
         """A cell is over: `undo` counts those whose effects were kept."""
-        state = result["state"]
-        if state["outcome"] == "kept" and result["cell"] > 0:
-            with self._lock:
-                self._kept.append(result["cell"])
-        elif state["outcome"] == "restored":
-            # An older checkpoint was woken: the effects of the last cells went with this one.
-            behind = state["checkpoint"]["behind"]
-            with self._lock:
+        state, cell = result["state"], result["cell"]
+        with self._lock:
+            # The result may come twice, when Ctrl-C comes with it.
+            if cell > 0 and cell == self._noted_cell:
+                return
+            self._noted_cell = cell
+            if state["outcome"] == "kept" and cell > 0:
+                self._kept.append(cell)
+            elif state["outcome"] == "restored":
+                # An older checkpoint was woken: the effects of the last cells went with this one.
+                behind = state["checkpoint"]["behind"]
                 self._kept = self._kept[: max(0, len(self._kept) - behind)]
-        elif state["outcome"] == "ended":
+        if state["outcome"] == "ended":
             self._closed = "the session ended with a cell that could not be taken back; open a new one"
 
     def note_undo(self, cell: int) -> None:

@@ -12,6 +12,7 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -71,6 +72,12 @@ class RemoteConnection:
         self._waiting[number] = receive
         workers.run(lambda: self._serve(number, fields, receive))
         return number
+
+    ask = request
+
+    def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
+        """The next line in the inbox that the receiver of a request fills."""
+        return inbox.get()
 
     def awaits(self, receive: Receive) -> bool:
         """Whether a request of this receiver was sent and is not done."""

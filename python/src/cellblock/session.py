@@ -96,7 +96,7 @@ class Session(SessionBase):
         cell = RunningCell(self._core, inbox.put, loop=None, wants_events=False)
         try:
             cell.start(code, run_options(timeout, atomic, env, silent))
-            while not is_last(line := inbox.get()):
+            while not is_last(line := cell.next_line(inbox)):
                 if needs_input(line):
                     _answer_input(self._core, line)
         except KeyboardInterrupt:
@@ -371,7 +371,7 @@ class Stream(Iterator["Event"]):
 
         while not self._is_done:
             try:
-                line = self._inbox.get()
+                line = self._cell.next_line(self._inbox)
                 if needs_input(line):
                     _answer_input(self._core, line)
             except KeyboardInterrupt:
