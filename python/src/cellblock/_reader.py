@@ -54,35 +54,36 @@ class LineReader:
         self._unread: deque[bytes] = deque()
         self._begun: list[bytes] = []
         self._has_ended = False
-        # The request whose caller reads, how often callers have read, and whether one has waited for the thread.
-        self._led: int | None = None
-        self._turns = 0
+        # Whether a caller has come since the thread looked last.
         self._has_callers = False
-        # Released to call the thread back.
+        # Whether the thread reads; else, `_call` is released to make it read.
+        self._thread_reads = True
         self._call = threading.Lock()
+        self._call.acquire()
         threading.Thread(target=self._run, name="cellblock-reader", daemon=True).start()
 
     def read_for(self, request: int, inbox: SimpleQueue[Line]) -> None:
         """Reads until the inbox of a request has a line, or leaves that to the thread. The caller waits at the inbox after this."""
+        self._has_callers = True
         try:
             if self._turn.acquire(blocking=False):
                 self._lead(request, inbox)
         finally:
-            # First of all, and by its owner only: Ctrl-C may come after any call.
+            # First of all, for Ctrl-C may come after any call, and by the owner alone.
             try:
                 self._turn.release()
             except RuntimeError:
-                self._has_callers = True
-        self._turns += 1
+                pass  # another thread reads
         if inbox.empty() or self._is_awaited_beside(request):
             self.call()
 
     def call(self) -> None:
         """Lets the thread read, if it stands back."""
-        try:
-            self._call.release()
-        except RuntimeError:
-            pass  # it was called already
+        if not self._thread_reads:
+            try:
+                self._call.release()
+            except RuntimeError:
+                pass  # it was called already
 
     def abandon(self) -> None:
         """For the child of a fork, where the thread is not, and another thread may have had its turn."""
@@ -90,7 +91,6 @@ class LineReader:
         self._turn = threading.RLock()
 
     def _lead(self, request: int, inbox: SimpleQueue[Line]) -> None:
-        outer, self._led = self._led, request
         self._depth += 1
         try:
             readiness = select.poll()
@@ -106,7 +106,8 @@ class LineReader:
                         break
         finally:
             self._depth -= 1
-            self._led = outer
+            # Also for the thread that has waited for the end of a long turn.
+            self._has_callers = True
 
     def _read_own(self, request: int) -> bool:
         """Reads and dispatches lines of one request. False where something else comes."""
@@ -148,30 +149,38 @@ class LineReader:
             self._unread.extend(map(os.read, (self._descriptor,), (_CHUNK_BYTES,)))
 
     def _run(self) -> None:
+        is_called = False
         try:
             while not self._has_ended:
                 with self._turn:
-                    while not (self._has_ended or self._may_stand_back()):
-                        self._read_all()
-                if not self._has_ended:
-                    self._stand_back()
+                    # A caller that has read while the thread waited for its turn is likely to read again.
+                    if is_called or not self._has_callers:
+                        self._thread_reads = True
+                        self._call.acquire(blocking=False)
+                        while not (self._has_ended or self._may_stand_back()):
+                            self._read_all()
+                is_called = self._stand_back()
         except (OSError, ValueError):
             pass
         self._has_ended = True
         self._at_end()
 
     def _may_stand_back(self) -> bool:
-        return self._has_callers and not (self._unread or self._requests)
+        if not self._has_callers or self._unread or self._requests:
+            return False
+        self._thread_reads = False
+        if self._requests:
+            # It came in between, and has not called the thread.
+            self._thread_reads = True
+        return not self._thread_reads
 
-    def _is_awaited_beside(self, request: int | None) -> bool:
-        return len(self._requests) > (request in self._requests)
-
-    def _stand_back(self) -> None:
-        self._has_callers = False
-        self._call.acquire(blocking=False)
-        # A request that came before this look is seen here; that of a later one calls.
-        turns = -1
-        while turns != self._turns and not self._is_awaited_beside(self._led):
-            turns = self._turns
+    def _stand_back(self) -> bool:
+        """Waits until no caller has come for a while, or the thread is called. Whether it was called."""
+        while self._has_callers and not self._has_ended:
+            self._has_callers = False
             if self._call.acquire(timeout=_STAND_BACK_SECONDS):
-                return
+                return True
+        return False
+
+    def _is_awaited_beside(self, request: int) -> bool:
+        return len(self._requests) > (request in self._requests)
