@@ -141,6 +141,9 @@ class Connection:
         """`receive` gets the lines of a session that belong to no request: what its threads print between cells."""
         self._listeners[session] = receive
 
+    def follow_logs(self, session: str, receive: Receive) -> None:
+        """For connections to servers: here they come by `listen`."""
+
     def forget(self, session: str) -> None:
         """Ends `listen`."""
         self._listeners.pop(session, None)
