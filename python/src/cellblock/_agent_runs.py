@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ._calls import ToolRun, decide_call
 from ._connection import Connection, Line
 from ._core import Core
-from ._plans import _send
+from ._plans import send
 from ._workers import workers
 from .errors import error_from
 
@@ -47,7 +47,7 @@ class Conversation:
         """Sends a request whose last event is `outcome`. Events come to `deliver`, on another thread."""
         call = AgentCall(self.core, deliver, loop)
         connection = self.connect()
-        _send(connection, {"session": self._name, **fields}, call.receive, "outcome")
+        send(connection, {"session": self._name, **fields}, call.receive, "outcome")
         return call
 
     def close(self) -> None:

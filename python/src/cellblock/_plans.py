@@ -15,6 +15,7 @@ from .errors import Refused, error_from
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 T = TypeVar("T")
 Plan = Generator[Line, Any, T]
@@ -30,7 +31,7 @@ def drive(connection: Connection, session: str, plan: Plan[T]) -> T:
 
     step = _Step(plan)
     while (fields := step.next_request()) is not None:
-        number = _ask(connection, {"session": session, **fields}, receive)
+        number = ask(connection, {"session": session, **fields}, receive)
         step.answer(connection.wait(number, inbox))
     return step.result()
 
@@ -43,8 +44,12 @@ async def drive_async(connection: Connection, session: str, plan: Plan[T]) -> T:
     step = _Step(plan)
     while (fields := step.next_request()) is not None:
         future: asyncio.Future[Line] = loop.create_future()
-        _send(connection, {"session": session, **fields}, _future_receiver(loop, future))
-        step.answer(await future)
+        number = ask(connection, {"session": session, **fields}, _future_receiver(loop, future))
+        end = connection.read_on(loop, number)
+        try:
+            step.answer(await future)
+        finally:
+            end()
     return step.result()
 
 
@@ -78,19 +83,32 @@ class _Step(Generic[T]):
 _LAST = ("answer", "result", "error")
 
 
-def _send(connection: Connection, fields: Line, receive: Any, last_event: str | None = None) -> None:
+def send(connection: Connection, fields: Line, receive: Any, last_event: str | None = None) -> None:
     try:
         connection.request(fields, receive, last_event)
     except (ValueError, TypeError) as error:
         raise Refused(f"{fields['op']}: {error}", "invalid") from None
 
 
-def _ask(connection: Connection, fields: Line, receive: Any) -> int:
-    """Like `_send`, for a caller that waits on this thread."""
+def ask(connection: Connection, fields: Line, receive: Any) -> int:
+    """Like `send`, for a caller that reads the answer itself."""
     try:
         return connection.ask(fields, receive)
     except (ValueError, TypeError) as error:
         raise Refused(f"{fields['op']}: {error}", "invalid") from None
+
+
+def call_on(loop: asyncio.AbstractEventLoop, function: Callable[[Line], None], line: Line) -> None:
+    """Calls a function on an event loop: at once where the loop runs on this thread."""
+    from asyncio import _get_running_loop
+
+    if _get_running_loop() is loop:
+        function(line)
+        return
+    try:
+        loop.call_soon_threadsafe(function, line)
+    except RuntimeError:
+        pass  # the loop is closed: no task waits
 
 
 def _future_receiver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Line]) -> Any:
@@ -100,9 +118,6 @@ def _future_receiver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Lin
 
     def receive(line: Line) -> None:
         if line["event"] in _LAST:
-            try:
-                loop.call_soon_threadsafe(settle, line)
-            except RuntimeError:
-                pass  # the loop is closed: no task waits
+            call_on(loop, settle, line)
 
     return receive

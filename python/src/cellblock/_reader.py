@@ -10,9 +10,12 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Container, Sized
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 Line = dict[str, Any]
 
@@ -32,17 +35,23 @@ class Requests(Sized, Protocol):
     def __contains__(self, number: object, /) -> bool: ...
 
 
+class LoopRequests:
+    """The requests that an event loop waits for, and the descriptor that it watches meanwhile."""
+
+    def __init__(self, watched: int) -> None:
+        self.watched = watched
+        self.numbers: set[int] = set()
+
+
 class LineReader:
     """Gives each line that comes from a descriptor to `dispatch`, on one thread at a time.
 
-    `requests` are those under way, and `at_end` is called when no more lines come. The thread reads whatever comes. It stands back
-    after an answer that a caller waited for, because the next request of this caller is likely to come soon; the caller then reads
-    on its own thread, and leaves to the thread what is not an answer to its request.
+    `requests` are those under way, and `at_end` is called when no more lines come. The thread reads whatever comes. It stands
+    back after an answer that a caller waited for, because the next request of this caller is likely to come soon; the caller
+    then reads on its own thread, and leaves to the thread what is not an answer to its request.
     """
 
-    def __init__(
-        self, descriptor: int, dispatch: Callable[[Line], None], requests: Requests, at_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, descriptor: int, dispatch: Callable[[Line], None], requests: Requests, at_end: Callable[[], None]) -> None:
         self._descriptor = descriptor
         self._dispatch = dispatch
         self._requests = requests
@@ -54,6 +63,8 @@ class LineReader:
         self._unread: deque[bytes] = deque()
         self._begun: list[bytes] = []
         self._has_ended = False
+        # The event loops that read, with what they read for.
+        self._loops: dict[asyncio.AbstractEventLoop, LoopRequests] = {}
         # Whether a caller has come since the thread looked last.
         self._has_callers = False
         # Whether the thread reads; else, `_call` is released to make it read.
@@ -63,7 +74,7 @@ class LineReader:
         threading.Thread(target=self._run, name="cellblock-reader", daemon=True).start()
 
     def read_for(self, request: int, inbox: SimpleQueue[Line]) -> None:
-        """Reads until the inbox of a request has a line, or leaves that to the thread. The caller waits at the inbox after this."""
+        """Reads until the inbox of a request has a line, or leaves that to the thread. The caller then waits at the inbox."""
         self._has_callers = True
         try:
             if self._turn.acquire(blocking=False):
@@ -75,6 +86,53 @@ class LineReader:
             except RuntimeError:
                 pass  # another thread reads
         if inbox.empty() or self._is_awaited_beside(request):
+            self.call()
+
+    def read_on(self, loop: asyncio.AbstractEventLoop, request: int) -> Callable[[], None]:
+        """Lets the event loop of this thread read the lines of a request, where no other thread reads. Returns what ends it."""
+        requests = self._loops.get(loop)
+        if requests is None:
+            try:
+                # A descriptor of its own: that of the child is closed when the child ends, and its number may be used again.
+                watched = os.dup(self._descriptor)
+                loop.add_reader(watched, self._read_ready, loop)
+            except (NotImplementedError, OSError):
+                self.call()
+                return _nothing
+            requests = self._loops[loop] = LoopRequests(watched)
+        requests.numbers.add(request)
+        self._has_callers = True
+        if self._is_awaited_beside(request):
+            self.call()
+        return lambda: self._end_on(loop, request)
+
+    def _end_on(self, loop: asyncio.AbstractEventLoop, request: int) -> None:
+        requests = self._loops.get(loop)
+        if requests is None:
+            return
+        self._has_callers = True
+        requests.numbers.discard(request)
+        if not requests.numbers:
+            del self._loops[loop]
+            try:
+                loop.remove_reader(requests.watched)
+            except RuntimeError:
+                pass  # the loop is closed
+            os.close(requests.watched)
+
+    def _read_ready(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Something came, while an event loop that runs on this thread has requests."""
+        is_left = False
+        try:
+            if self._turn.acquire(blocking=False):
+                has_line = bool(self._unread) or _is_ready(self._descriptor)
+                is_left = has_line and not self._read_own(self._loops[loop].numbers)
+        finally:
+            try:
+                self._turn.release()
+            except RuntimeError:
+                pass  # another thread reads
+        if is_left:
             self.call()
 
     def call(self) -> None:
@@ -102,15 +160,15 @@ class LineReader:
                         self._read_all()
             else:
                 while inbox.empty():
-                    if (self._unread or readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own(request):
+                    if (self._unread or readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own((request,)):
                         break
         finally:
             self._depth -= 1
             # Also for the thread that has waited for the end of a long turn.
             self._has_callers = True
 
-    def _read_own(self, request: int) -> bool:
-        """Reads and dispatches lines of one request. False where something else comes."""
+    def _read_own(self, requests: Container[int]) -> bool:
+        """Reads and dispatches lines of these requests. False where something else comes."""
         if self._has_ended or self._begun:
             return False
         self._fill()
@@ -118,7 +176,7 @@ class LineReader:
         if not piece.endswith(b"\n"):
             return False
         lines: list[Line] = [json.loads(text) for text in piece.split(b"\n") if text]
-        if any(line["id"] != request or line["event"] not in _REPEATABLE for line in lines):
+        if any(line["id"] not in requests or line["event"] not in _REPEATABLE for line in lines):
             return False
         for line in lines:
             self._dispatch(line)
@@ -184,3 +242,14 @@ class LineReader:
 
     def _is_awaited_beside(self, request: int) -> bool:
         return len(self._requests) > (request in self._requests)
+
+
+def _is_ready(descriptor: int) -> bool:
+    """Whether a read would not wait."""
+    readiness = select.poll()
+    readiness.register(descriptor, select.POLLIN)
+    return bool(readiness.poll(0))
+
+
+def _nothing() -> None:
+    pass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ._connection import Line
 from ._inbox import Inbox
-from ._plans import _send, drive, drive_async
+from ._plans import drive, drive_async, send
 from .errors import error_from
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def attach(kind: type[ProcessKind], core: Core, proc: str, after: int) -> Proces
 def _request(kind: type[ProcessKind], core: Core, fields: Line, argv: list[str]) -> ProcessKind:
     inbox = _Inbox()
     known = {name: value for name, value in fields.items() if value is not None and value is not False}
-    _send(core.connection, {"session": core.name, **known}, inbox.receive, last_event="proc_end")
+    send(core.connection, {"session": core.name, **known}, inbox.receive, last_event="proc_end")
     return kind(core, inbox, argv)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ._connection import Line
 from ._inbox import Inbox
-from ._plans import _send, drive, drive_async
+from ._plans import drive, drive_async, send
 from .errors import CellblockError, error_from
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def start(kind: type[WatchKind], core: Core, path: str, recursive: bool) -> Watc
     """Asks for a watch. The caller waits until `is_known`, and calls `started`."""
     inbox = _Inbox(path)
     fields: Line = {"session": core.name, "op": "watch", "path": path, "recursive": recursive}
-    _send(core.connection, fields, inbox.receive, last_event="fs_end")
+    send(core.connection, fields, inbox.receive, last_event="fs_end")
     return kind(core, inbox, path)
 
 
