@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._connection import Line
 from ._core import Core
-from ._plans import ask
+from ._plans import ask, send
 from .errors import error_from
 from .result import Result
 
@@ -41,16 +41,15 @@ class RunningCell:
         """Sends the cell. It runs as soon as what was asked before is done."""
         fields: Line = {"session": self._core.name, "op": "run", "code": code, **options}
         self._connection = self._core.connection
-        self._number = ask(self._connection, fields, self._receive)
+        if self._loop is None:
+            self._number = ask(self._connection, fields, self._receive)
+        else:
+            send(self._connection, fields, self._receive)
         self._core.cells_sent += 1
 
     def next_line(self, inbox: SimpleQueue[Line]) -> Line:
         """The next line that was delivered into an inbox. Waits on this thread."""
         return self._connection.wait(self._number, inbox)
-
-    def read_on(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """Lets the event loop of this thread read the lines of the cell. Returns what ends it."""
-        return self._connection.read_on(loop, self._number)
 
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""

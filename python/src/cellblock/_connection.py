@@ -13,14 +13,10 @@ import threading
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from ._reader import Line as Line
 from ._reader import LineReader
 from .errors import BinaryError, Ended
-
-if TYPE_CHECKING:
-    import asyncio
 
 Receive = Callable[[Line], None]
 
@@ -102,7 +98,7 @@ class Connection:
         return number
 
     def ask(self, fields: Line, receive: Receive) -> int:
-        """Like `request`, for a caller that calls `wait` or `read_on` at once."""
+        """Like `request`, for a caller that calls `wait` at once."""
         return self._request(fields, receive, None)
 
     def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
@@ -110,10 +106,6 @@ class Connection:
         if inbox.empty():
             self._reader.read_for(number, inbox)
         return inbox.get()
-
-    def read_on(self, loop: asyncio.AbstractEventLoop, number: int) -> Callable[[], None]:
-        """Lets the event loop of this thread read the lines of a request that `ask` has sent. Returns what ends it."""
-        return self._reader.read_on(loop, number)
 
     def _request(self, fields: Line, receive: Receive, last_event: str | None) -> int:
         number = next(self._ids)

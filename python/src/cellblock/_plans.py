@@ -15,7 +15,6 @@ from .errors import Refused, error_from
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
 T = TypeVar("T")
 Plan = Generator[Line, Any, T]
@@ -44,12 +43,8 @@ async def drive_async(connection: Connection, session: str, plan: Plan[T]) -> T:
     step = _Step(plan)
     while (fields := step.next_request()) is not None:
         future: asyncio.Future[Line] = loop.create_future()
-        number = ask(connection, {"session": session, **fields}, _future_receiver(loop, future))
-        end = connection.read_on(loop, number)
-        try:
-            step.answer(await future)
-        finally:
-            end()
+        send(connection, {"session": session, **fields}, _future_receiver(loop, future))
+        step.answer(await future)
     return step.result()
 
 
@@ -98,19 +93,6 @@ def ask(connection: Connection, fields: Line, receive: Any) -> int:
         raise Refused(f"{fields['op']}: {error}", "invalid") from None
 
 
-def call_on(loop: asyncio.AbstractEventLoop, function: Callable[[Line], None], line: Line) -> None:
-    """Calls a function on an event loop: at once where the loop runs on this thread."""
-    from asyncio import _get_running_loop
-
-    if _get_running_loop() is loop:
-        function(line)
-        return
-    try:
-        loop.call_soon_threadsafe(function, line)
-    except RuntimeError:
-        pass  # the loop is closed: no task waits
-
-
 def _future_receiver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Line]) -> Any:
     def settle(line: Line) -> None:
         if not future.done():
@@ -118,6 +100,9 @@ def _future_receiver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Lin
 
     def receive(line: Line) -> None:
         if line["event"] in _LAST:
-            call_on(loop, settle, line)
+            try:
+                loop.call_soon_threadsafe(settle, line)
+            except RuntimeError:
+                pass  # the loop is closed: no task waits
 
     return receive

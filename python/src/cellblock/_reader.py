@@ -10,12 +10,9 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Sized
+from collections.abc import Callable, Sized
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import Any, Protocol
 
 Line = dict[str, Any]
 
@@ -33,14 +30,6 @@ class Requests(Sized, Protocol):
     """The numbers of the requests that wait for lines."""
 
     def __contains__(self, number: object, /) -> bool: ...
-
-
-class LoopRequests:
-    """The requests that an event loop waits for, and the descriptor that it watches meanwhile."""
-
-    def __init__(self, watched: int) -> None:
-        self.watched = watched
-        self.numbers: set[int] = set()
 
 
 class LineReader:
@@ -63,8 +52,6 @@ class LineReader:
         self._unread: deque[bytes] = deque()
         self._begun: list[bytes] = []
         self._has_ended = False
-        # The event loops that read, with what they read for.
-        self._loops: dict[asyncio.AbstractEventLoop, LoopRequests] = {}
         # Whether a caller has come since the thread looked last.
         self._has_callers = False
         # Whether the thread reads; else, `_call` is released to make it read.
@@ -86,53 +73,6 @@ class LineReader:
             except RuntimeError:
                 pass  # another thread reads
         if inbox.empty() or self._is_awaited_beside(request):
-            self.call()
-
-    def read_on(self, loop: asyncio.AbstractEventLoop, request: int) -> Callable[[], None]:
-        """Lets the event loop of this thread read the lines of a request, where no other thread reads. Returns what ends it."""
-        requests = self._loops.get(loop)
-        if requests is None:
-            try:
-                # A descriptor of its own: that of the child is closed when the child ends, and its number may be used again.
-                watched = os.dup(self._descriptor)
-                loop.add_reader(watched, self._read_ready, loop)
-            except (NotImplementedError, OSError):
-                self.call()
-                return _nothing
-            requests = self._loops[loop] = LoopRequests(watched)
-        requests.numbers.add(request)
-        self._has_callers = True
-        if self._is_awaited_beside(request):
-            self.call()
-        return lambda: self._end_on(loop, request)
-
-    def _end_on(self, loop: asyncio.AbstractEventLoop, request: int) -> None:
-        requests = self._loops.get(loop)
-        if requests is None:
-            return
-        self._has_callers = True
-        requests.numbers.discard(request)
-        if not requests.numbers:
-            del self._loops[loop]
-            try:
-                loop.remove_reader(requests.watched)
-            except RuntimeError:
-                pass  # the loop is closed
-            os.close(requests.watched)
-
-    def _read_ready(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Something came, while an event loop that runs on this thread has requests."""
-        is_left = False
-        try:
-            if self._turn.acquire(blocking=False):
-                has_line = bool(self._unread) or _is_ready(self._descriptor)
-                is_left = has_line and not self._read_own(self._loops[loop].numbers)
-        finally:
-            try:
-                self._turn.release()
-            except RuntimeError:
-                pass  # another thread reads
-        if is_left:
             self.call()
 
     def call(self) -> None:
@@ -160,15 +100,15 @@ class LineReader:
                         self._read_all()
             else:
                 while inbox.empty():
-                    if (self._unread or readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own((request,)):
+                    if (self._unread or readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own(request):
                         break
         finally:
             self._depth -= 1
             # Also for the thread that has waited for the end of a long turn.
             self._has_callers = True
 
-    def _read_own(self, requests: Container[int]) -> bool:
-        """Reads and dispatches lines of these requests. False where something else comes."""
+    def _read_own(self, request: int) -> bool:
+        """Reads and dispatches lines of one request. False where something else comes."""
         if self._has_ended or self._begun:
             return False
         self._fill()
@@ -176,7 +116,7 @@ class LineReader:
         if not piece.endswith(b"\n"):
             return False
         lines: list[Line] = [json.loads(text) for text in piece.split(b"\n") if text]
-        if any(line["id"] not in requests or line["event"] not in _REPEATABLE for line in lines):
+        if any(line["id"] != request or line["event"] not in _REPEATABLE for line in lines):
             return False
         for line in lines:
             self._dispatch(line)
@@ -242,14 +182,3 @@ class LineReader:
 
     def _is_awaited_beside(self, request: int) -> bool:
         return len(self._requests) > (request in self._requests)
-
-
-def _is_ready(descriptor: int) -> bool:
-    """Whether a read would not wait."""
-    readiness = select.poll()
-    readiness.register(descriptor, select.POLLIN)
-    return bool(readiness.poll(0))
-
-
-def _nothing() -> None:
-    pass

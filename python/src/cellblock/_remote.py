@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ._connection import Line, Receive, encode_line
@@ -23,9 +23,6 @@ from ._remote_agents import RemoteAgents
 from ._remote_logs import RemoteLogs
 from ._workers import workers
 from .errors import CellblockError, Ended, Refused, Unsupported
-
-if TYPE_CHECKING:
-    import asyncio
 
 # How long a server may be silent. Streams of events show every 15 s that they live.
 _SILENCE_SECONDS = 120.0
@@ -84,10 +81,6 @@ class RemoteConnection:
     def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
         """The next line in the inbox that the receiver of a request fills."""
         return inbox.get()
-
-    def read_on(self, loop: asyncio.AbstractEventLoop, number: int) -> Callable[[], None]:
-        """Each request has a thread of its own."""
-        return lambda: None
 
     def awaits(self, receive: Receive) -> bool:
         """Whether a request of this receiver was sent and is not done."""

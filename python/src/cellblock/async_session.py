@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
@@ -16,7 +16,7 @@ from ._calls import answer_input
 from ._cells import RunningCell, is_last, needs_input, result_of, run_options
 from ._connection import Line
 from ._core import Core
-from ._plans import Plan, call_on, drive_async
+from ._plans import Plan, drive_async
 from ._workers import workers
 from .events import Event, Numbered, event_from
 from .files import AsyncFiles
@@ -115,13 +115,14 @@ class AsyncSession(SessionBase):
         inbox: asyncio.Queue[Line] = asyncio.Queue()
 
         def deliver(line: Line) -> None:
-            call_on(loop, inbox.put_nowait, line)
+            try:
+                loop.call_soon_threadsafe(inbox.put_nowait, line)
+            except RuntimeError:
+                pass  # the loop is closed: no task waits
 
         cell = RunningCell(core, deliver, loop=loop, wants_events=wants_events)
-        end: Callable[[], None] | None = None
         try:
             cell.start(code, options)
-            end = cell.read_on(loop)
             while not is_last(line := await inbox.get()):
                 if needs_input(line):
                     _answer_input(core, line)
@@ -129,8 +130,6 @@ class AsyncSession(SessionBase):
                     yield line
             yield line
         finally:
-            if end is not None:
-                end()
             # Cancelled, or the caller does not want the rest.
             cell.abandon()
 

@@ -13,7 +13,7 @@ fn the_unit_of_systemd_starts_a_server() {
     let start = unit
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/cellblock "));
-    serves(start.expect("a start").split_whitespace());
+    serves(start.unwrap().split_whitespace());
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn the_recipe_of_a_container_starts_a_server() {
     let start = recipe
         .lines()
         .find_map(|line| line.strip_prefix("ENTRYPOINT "));
-    let words: Vec<String> = serde_json::from_str(start.expect("a start")).expect("a list");
+    let words: Vec<String> = serde_json::from_str(start.unwrap()).unwrap();
     assert_eq!(words[0], "cellblock");
     serves(words[1..].iter().map(String::as_str));
 }
@@ -50,7 +50,7 @@ fn systemd_finds_no_fault_in_the_unit_where_systemd_is() {
 }
 
 fn recipe(name: &str) -> String {
-    fs::read_to_string(format!("{DIRECTORY}/{name}")).expect("a recipe")
+    fs::read_to_string(format!("{DIRECTORY}/{name}")).unwrap()
 }
 
 /// Starts a server with the options of a recipe, but its own data and port, and stops it.
