@@ -42,6 +42,7 @@ class LineReader:
 
     def __init__(self, descriptor: int, dispatch: Callable[[Line], None], requests: Requests, at_end: Callable[[], None]) -> None:
         self._descriptor = descriptor
+        self._readiness = _readiness(descriptor)
         self._dispatch = dispatch
         self._requests = requests
         self._at_end = at_end
@@ -91,16 +92,15 @@ class LineReader:
     def _lead(self, request: int, inbox: SimpleQueue[Line]) -> None:
         self._depth += 1
         try:
-            readiness = select.poll()
-            readiness.register(self._descriptor, select.POLLIN)
             if self._depth > 1:
                 # In a signal handler, on a thread that reads already: no other thread can read until the handler returns.
+                readiness = _readiness(self._descriptor)
                 while inbox.empty() and not self._has_ended:
                     if self._unread or readiness.poll(_LOOK_MILLISECONDS):
                         self._read_all()
             else:
                 while inbox.empty():
-                    if (self._unread or readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own(request):
+                    if (self._unread or self._readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own(request):
                         break
         finally:
             self._depth -= 1
@@ -115,9 +115,12 @@ class LineReader:
         piece = self._unread[0]
         if not piece.endswith(b"\n"):
             return False
-        lines: list[Line] = [json.loads(text) for text in piece.split(b"\n") if text]
-        if any(line["id"] != request or line["event"] not in _REPEATABLE for line in lines):
-            return False
+        lines: list[Line] = []
+        for text in piece[:-1].split(b"\n"):
+            line: Line = json.loads(text)
+            if line["id"] != request or line["event"] not in _REPEATABLE:
+                return False
+            lines.append(line)
         for line in lines:
             self._dispatch(line)
         if self._unread and self._unread[0] is piece:
@@ -182,3 +185,10 @@ class LineReader:
 
     def _is_awaited_beside(self, request: int) -> bool:
         return len(self._requests) > (request in self._requests)
+
+
+def _readiness(descriptor: int) -> select.poll:
+    """What tells when a descriptor can be read without waiting. For one thread at a time."""
+    readiness = select.poll()
+    readiness.register(descriptor, select.POLLIN)
+    return readiness
