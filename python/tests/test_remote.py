@@ -89,10 +89,13 @@ def test_a_crash_on_a_server_never_happened(session):
 def test_what_threads_of_a_server_print_between_cells_is_logged(flavour, remote):
     logs = []
     session = flavour.open(host=remote, on_log=logs.append)
-    session.run("import threading, time\ndef later(text):\n    time.sleep(0.2)\n    print(text)")
+    session.run(
+        "import os, threading, time\ndef later(text):\n    while not os.path.exists(text): time.sleep(0.01)\n    print(text)"
+    )
     for text in ("one", "two"):
         session.run(f"threading.Thread(target=later, args=[{text!r}]).start()\nprint('in the cell')")
-        deadline = time.monotonic() + 10
+        session.files[text] = "go on"
+        deadline = time.monotonic() + 20
         while (not logs or logs[-1].text != f"{text}\n") and time.monotonic() < deadline:
             time.sleep(0.02)
     assert [log.text for log in logs] == ["one\n", "two\n"]

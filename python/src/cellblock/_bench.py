@@ -84,7 +84,8 @@ def measure_ratio(repetitions: int) -> list[float]:
         def through_package() -> object:
             return session.run("1 + 1")
 
-        median(ask), median(through_package)
+        median(ask)
+        median(through_package)
         ratios = [median(through_package) / median(ask) for _ in range(max(5, repetitions // 20))]
         write.close()
     return ratios
