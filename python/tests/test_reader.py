@@ -119,6 +119,26 @@ def test_a_signal_handler_asks_while_its_thread_waits() -> None:
             signal.signal(signal.SIGALRM, before)
 
 
+def test_a_signal_handler_asks_right_after_its_thread_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Session() as session, Session() as other:
+        answers: list[int] = []
+        write = os.write
+
+        def write_and_signal(descriptor: int, data: bytes) -> int:
+            written = write(descriptor, data)
+            if b"'outer'" in data:
+                signal.raise_signal(signal.SIGALRM)
+            return written
+
+        before = signal.signal(signal.SIGALRM, lambda number, frame: answers.append(other.run("6 * 7").value(int)))
+        monkeypatch.setattr(os, "write", write_and_signal)
+        try:
+            assert session.run("'outer'").value(str) == "outer"
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert answers == [42]
+
+
 def test_a_timer_in_a_signal_handler_stops_the_cell() -> None:
     with Session() as session:
         session.run("1")

@@ -48,7 +48,6 @@ class LineReader:
         self._at_end = at_end
         # Held while something is read and dispatched. A caller may have it twice: a signal handler may ask, too.
         self._turn = threading.RLock()
-        self._depth = 0
         # At most one piece that was read and not dispatched, and the beginning of a line whose end has not come.
         self._unread: deque[bytes] = deque()
         self._begun: list[bytes] = []
@@ -64,9 +63,11 @@ class LineReader:
     def read_for(self, request: int, inbox: SimpleQueue[Line]) -> None:
         """Reads until the inbox of a request has a line, or leaves that to the thread. The caller then waits at the inbox."""
         self._has_callers = True
+        # In a signal handler, on a thread that reads already. Asked before: the signal may come right after the turn was taken.
+        is_nested: bool = self._turn._is_owned()  # type: ignore[attr-defined]
         try:
             if self._turn.acquire(blocking=False):
-                self._lead(request, inbox)
+                self._lead(request, inbox, is_nested=is_nested)
         finally:
             # First of all, for Ctrl-C may come after any call, and by the owner alone.
             try:
@@ -89,11 +90,10 @@ class LineReader:
         self._has_ended = True
         self._turn = threading.RLock()
 
-    def _lead(self, request: int, inbox: SimpleQueue[Line]) -> None:
-        self._depth += 1
+    def _lead(self, request: int, inbox: SimpleQueue[Line], *, is_nested: bool) -> None:
         try:
-            if self._depth > 1:
-                # In a signal handler, on a thread that reads already: no other thread can read until the handler returns.
+            if is_nested:
+                # No other thread can read until the signal handler returns.
                 readiness = _readiness(self._descriptor)
                 while inbox.empty() and not self._has_ended:
                     if self._unread or readiness.poll(_LOOK_MILLISECONDS):
@@ -103,7 +103,6 @@ class LineReader:
                     if (self._unread or self._readiness.poll(_LOOK_MILLISECONDS)) and not self._read_own(request):
                         break
         finally:
-            self._depth -= 1
             # Also for the thread that has waited for the end of a long turn.
             self._has_callers = True
 
