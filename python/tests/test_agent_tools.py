@@ -126,6 +126,27 @@ def test_what_is_wrong_about_a_run_is_said_in_words(flavour):
         ask(flavour, FakeModel("1"), "?", options={"limits": {"idle": 3}})
 
 
+FETCHES = """```python
+import urllib.error, urllib.request
+try:
+    urllib.request.urlopen('http://localhost:9/')
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
+```"""
+
+
+def test_a_function_of_this_process_decides_about_hosts_that_no_rule_names(flavour):
+    asked = []
+
+    def decide(call):
+        asked.append((call.name, call.arguments))
+        return Approve.reject("use the file")
+
+    outcome = ask(flavour, FakeModel(FETCHES, "no"), "?", options={"approve": decide})
+    assert asked == [("reach_host", {"host": "localhost", "port": 9})]
+    assert outcome.ok and "use the file" in str(outcome.raw["steps"])
+
+
 CALLS_HELPER = "```python\n[double(n=r) for r in readings]\n```"
 
 

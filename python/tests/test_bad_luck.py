@@ -230,8 +230,10 @@ cellblock._connection.SimpleQueue = SlowQueue
 """
 
 
-def test_an_interrupt_never_reaches_the_cell_after_its_own():
-    script = CTRL_C.replace("CODE", repr("input('?')")).replace('s.run("x")', 's.run("import time; time.sleep(1)\\nx")')
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_interrupt_never_reaches_the_cell_after_its_own(kind):
+    script = CTRL_C if kind == "sync" else CTRL_C_WITH_A_LOOP
+    script = script.replace("CODE", repr("input('?')")).replace('s.run("x")', 's.run("import time; time.sleep(1)\\nx")')
     status, out, err = run_script(SLOW_WRITER + script)
     assert (status, out, err) == (0, "interrupted True\n7\n", "")
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
@@ -83,6 +84,22 @@ def test_a_crash_on_a_server_never_happened(session):
     crash = session.run("x = 2\nimport os; os.kill(os.getpid(), 11)")
     assert (crash.status, crash.outcome) == ("crashed", "restored")
     assert session.run("x").value(int) == 1
+
+
+def test_what_threads_of_a_server_print_between_cells_is_logged(flavour, remote):
+    logs = []
+    session = flavour.open(host=remote, on_log=logs.append)
+    session.run(
+        "import os, threading, time\ndef later(text):\n    while not os.path.exists(text): time.sleep(0.01)\n    print(text)"
+    )
+    for text in ("one", "two"):
+        session.run(f"threading.Thread(target=later, args=[{text!r}]).start()\nprint('in the cell')")
+        session.files[text] = "go on"
+        deadline = time.monotonic() + 20
+        while (not logs or logs[-1].text != f"{text}\n") and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert [log.text for log in logs] == ["one\n", "two\n"]
+    session.close()
 
 
 def test_code_on_a_server_calls_functions_of_this_process(flavour, remote):

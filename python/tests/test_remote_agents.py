@@ -88,6 +88,18 @@ def test_events_of_a_server_are_those_of_this_machine(flavour, served):
     assert events[-1].data["outcome"]["answer"] == "done"
 
 
+def test_a_run_on_a_server_has_limits_of_its_own_below_those_of_the_server(flavour, served):
+    again = "Once more.\n```python\n1\n```"
+    one = served(*[again] * 3, "last", options=("--max-steps", "2"))
+    short = waited(flavour, agent_of(flavour, one, max_steps=1).ask("?"))
+    assert (short.status, len(short.steps)) == ("max_steps", 1)
+    # More than the server allows is not to be had.
+    long = waited(flavour, agent_of(flavour, one, max_steps=50).ask("?"))
+    assert (long.status, len(long.steps)) == ("max_steps", 2)
+    with pytest.raises(cellblock.Refused, match="max_time"):
+        waited(flavour, agent_of(flavour, one, max_time="soon").ask("?"))
+
+
 def test_a_chat_of_a_server_keeps_its_variables_and_its_tools(flavour, served):
     one = served("```python\nx = double(n=n)\n```", "set", "```python\ndouble(n=x)\n```", "84")
     chat = agent_of(flavour, one, tools=[double]).chat(seed={"n": 21})
@@ -154,7 +166,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_is_told(flavour, served)
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_steps": 3}, {"base_url": "http://a.example"}, {"approve": "never"}, {"limits": {"wall": 1}}]
+    "options", [{"format": "markdown"}, {"base_url": "http://a.example"}, {"approve": "never"}, {"limits": {"wall": 1}}]
 )
 def test_what_the_operator_of_a_server_decides_is_refused(flavour, options):
     make = Agent if flavour.name == "sync" else AsyncAgent

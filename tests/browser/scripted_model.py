@@ -20,7 +20,7 @@ PLOT = [
     "There are three cities; **Rome** is the warmest. See [summary.txt](summary.txt).",
 ]
 APPROVE = [
-    "I send the report.\n\n```python\nprint(send_report(to='all@example.org', subject='Numbers'))\n```",
+    "I send the report.\n\n```python\nsubject = 'Numbers'\nprint(send_report(to='all@example.org', subject=subject))\n```",
     "The report was sent.",
 ]
 AGAIN = ["I look.\n\n```python\nprint(principal)\n```", "It is 15000."]

@@ -61,6 +61,9 @@ def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_p
     exchange = ask(page, "Send the report")
     card = exchange.get_by_label("send_report waits for your approval")
     expect(card).to_be_visible()
+    # The session shows what the cell has made until now.
+    session = open_page(page.locator("a[href*='/sessions/']").first.get_attribute("href"))
+    expect(session.get_by_role("tabpanel").locator("summary")).to_have_text(["subjectstr'Numbers'"])
     card.get_by_label("to", exact=True).fill("ada@example.org")
     card.get_by_role("button", name="Allow as edited").click()
     expect(exchange.locator(".answer")).to_contain_text("was sent")
@@ -161,8 +164,12 @@ def test_two_tabs_see_the_same(new_session, open_page):
 
 def test_code_can_ask_a_question(new_session):
     page = new_session()
-    page.get_by_label("Code of a new cell").fill("name = input('Who? ')\nprint('Hello', name)")
+    page.get_by_label("Code of a new cell").fill("before = 41\nname = input('Who? ')\nprint('Hello', name)")
     page.get_by_label("Code of a new cell").press("Shift+Enter")
+    # What the cell has made until now is shown while it waits, also to a page that is opened meanwhile.
+    expect(page.get_by_role("tabpanel").locator("summary")).to_have_text(["beforeint41"])
+    page.reload()
+    expect(page.get_by_role("tabpanel").locator("summary")).to_have_text(["beforeint41"])
     page.get_by_label("Who?").fill("Ada")
     page.get_by_role("button", name="Answer").click()
     expect(page.locator("pre.output")).to_contain_text("Hello Ada")

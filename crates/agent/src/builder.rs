@@ -4,7 +4,7 @@ use crate::agent::{Agent, AgentConfig, AgentError, NestedRuns};
 use crate::executor::{Executor, NoopExecutor};
 use crate::format::Format;
 use crate::prompt::Prompt;
-use crate::run::{AnswerSchema, RunLimits, Scorer};
+use crate::run::{AnswerSchema, RunBudget, RunLimits, Scorer};
 use crate::template::{Template, TemplateTool};
 use cellblock_model::Model;
 use cellblock_protocol::{Locale, Seed};
@@ -150,6 +150,12 @@ impl AgentBuilder {
     /// Sets the limits of a run.
     pub fn limits(mut self, limits: RunLimits) -> AgentBuilder {
         self.settings.limits = limits;
+        self
+    }
+
+    /// Lowers the limits of a run to what its caller allows.
+    pub fn budget(mut self, budget: RunBudget) -> AgentBuilder {
+        self.settings.limits = self.settings.limits.within(budget);
         self
     }
 

@@ -110,9 +110,7 @@ impl AppState {
             user: caller.user.name.clone(),
         };
         let (number, outcome) = live.queue(cell, by)?;
-        let told = Some(number.to_string());
-        self.audit(caller.id(), "cell.run", Some(&live.id), told)
-            .await;
+        self.store().post_cell_audit(caller.id(), &live.id, number);
         Ok((number, outcome))
     }
 

@@ -61,6 +61,36 @@ def measure_cell(repetitions: int) -> list[float]:
         return milliseconds(lambda: session.run("1 + 1"), repetitions * 5)
 
 
+def measure_ratio(repetitions: int) -> list[float]:
+    """`1 + 1` through the package, as a multiple of the same cell over the bare pipe, in turns of 50 cells each."""
+    import subprocess
+
+    from cellblock import Host, Session
+
+    command = [Host().binary(), "pipe"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pipe, Session() as session:
+        write, read = pipe.stdin, pipe.stdout
+        if write is None or read is None:
+            raise RuntimeError("the program has no pipes")
+
+        def ask() -> None:
+            write.write(b'{"id":1,"op":"run","code":"1 + 1"}\n')
+            write.flush()
+            json.loads(read.readline())
+
+        def median(work: Callable[[], object]) -> float:
+            return sorted(milliseconds(work, 50))[25]
+
+        def through_package() -> object:
+            return session.run("1 + 1")
+
+        median(ask)
+        median(through_package)
+        ratios = [median(through_package) / median(ask) for _ in range(max(5, repetitions // 20))]
+        write.close()
+    return ratios
+
+
 def measure_tool(repetitions: int) -> list[float]:
     """One of 100 calls of a tool in a cell, which this process answers."""
     from cellblock import Session, tool
@@ -119,6 +149,7 @@ MEASURES: dict[str, Callable[[int], list[float]]] = {
     "import": measure_import,
     "session": measure_session,
     "cell": measure_cell,
+    "ratio": measure_ratio,
     "tool": measure_tool,
     "spawn": measure_spawn,
     "file_in": measure_file_in,

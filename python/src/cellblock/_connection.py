@@ -62,7 +62,8 @@ class Connection:
         # The requests that go on after their answer, and what ends them.
         self._last_events: dict[int, frozenset[str]] = {}
         self._listeners: dict[str, Receive] = {}
-        self._write_lock = threading.Lock()
+        # A signal handler may ask something right after its thread has written a line.
+        self._write_lock = threading.RLock()
         self._later: SimpleQueue[tuple[bytes, bool] | None] = SimpleQueue()
         # Lines of `_write` that were given to the other thread, and how many of them it has written.
         self._handed_over = 0
@@ -124,6 +125,9 @@ class Connection:
         """`receive` gets the lines of a session that belong to no request: what its threads print between cells."""
         self._listeners[session] = receive
 
+    def follow_logs(self, session: str, receive: Receive) -> None:
+        """For connections to servers: here they come by `listen`."""
+
     def forget(self, session: str) -> None:
         """Ends `listen`."""
         self._listeners.pop(session, None)
@@ -141,7 +145,7 @@ class Connection:
         """For the child of a fork: the connection belongs to the parent. Only our copies of its files are closed."""
         self._is_closed = True
         self._end = f"the session belongs to process {os.getppid()}, of which this process is a fork; open a new one here"
-        self._write_lock = threading.Lock()
+        self._write_lock = threading.RLock()
         self._later = SimpleQueue()
         self._receivers.clear()
         self._listeners.clear()

@@ -84,6 +84,8 @@ class Core:
         self._name = name
         self._connection = connection
         connection.listen(name, self._hear)
+        if self.on_log is not None:
+            connection.follow_logs(name, self._hear)
 
     def mark_closed(self, reason: str = "the session was closed") -> None:
         """No more requests."""

@@ -10,14 +10,17 @@ import json
 import os
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ._connection import Line, Receive, encode_line
 from ._remote_agents import OPERATIONS as _AGENT_OPERATIONS
 from ._remote_agents import RemoteAgents
+from ._remote_logs import RemoteLogs
 from ._workers import workers
 from .errors import CellblockError, Ended, Refused, Unsupported
 
@@ -45,6 +48,7 @@ class RemoteConnection:
         self._waiting: dict[int, Receive] = {}
         self._watches: dict[str, HTTPResponse] = {}
         self._agents = RemoteAgents(self)
+        self._logs = RemoteLogs(self)
         self._end: str | None = None
         self._process = os.getpid()
 
@@ -72,6 +76,12 @@ class RemoteConnection:
         workers.run(lambda: self._serve(number, fields, receive))
         return number
 
+    ask = request
+
+    def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
+        """The next line in the inbox that the receiver of a request fills."""
+        return inbox.get()
+
     def awaits(self, receive: Receive) -> bool:
         """Whether a request of this receiver was sent and is not done."""
         return any(waiting == receive for waiting in list(self._waiting.values()))
@@ -88,10 +98,15 @@ class RemoteConnection:
             threading.Thread(target=self._serve, args=(0, fields, _nowhere), name="cellblock-remote", daemon=True).start()
 
     def listen(self, session: str, receive: Receive) -> None:
-        """What threads print between cells is not passed on by this connection; `Session.events` is for local sessions."""
+        """Nothing comes without being asked for: `follow_logs` asks."""
+
+    def follow_logs(self, session: str, receive: Receive) -> None:
+        """`receive` gets what happens in a session between its cells. It costs a connection to the server."""
+        self._logs.add(session, self._id(session), receive)
 
     def forget(self, session: str) -> None:
-        """Ends `listen`."""
+        """Ends `follow_logs`."""
+        self._logs.forget(session)
 
     def close(self, patience: float = 7.0) -> None:
         """Closes the sessions that are still open."""
@@ -171,6 +186,7 @@ class RemoteConnection:
         return session
 
     def _run(self, name: str, path: str, cell: Line, receive: Receive) -> None:
+        self._logs.follow(name)
         connection, response = self._ask("POST", f"{path}/cells", cell, {"Accept": "text/event-stream"}, _SILENCE_SECONDS)
         try:
             for event in _events(response):
@@ -216,7 +232,7 @@ class RemoteConnection:
         if response is None:
             raise Refused(f"there is no watch `{watch}`", "not_found")
         # The thread that reads wakes up, and tells the end.
-        _shut_down(response)
+        shut_down(response)
         return {}
 
     def _whole(self, path: str, value: Any) -> Any:
@@ -240,9 +256,15 @@ class RemoteConnection:
 
     def _stream(self, path: str) -> Iterator[Line]:
         """The events of a stream, until it ends or the iterator is dropped."""
+        with self.events(path) as (_, events):
+            yield from events
+
+    @contextmanager
+    def events(self, path: str) -> Generator[tuple[HTTPResponse, Iterator[Line]]]:
+        """A stream of events: the answer that `shut_down` ends, and the events."""
         connection, response = self._ask("GET", path, None, {"Accept": "text/event-stream"}, _SILENCE_SECONDS)
         try:
-            yield from _events(response)
+            yield response, _events(response)
         finally:
             connection.close()
 
@@ -276,7 +298,7 @@ def _nowhere(line: Line) -> None:
     pass
 
 
-def _shut_down(response: HTTPResponse) -> None:
+def shut_down(response: HTTPResponse) -> None:
     """Ends a connection whose answer another thread reads."""
     import socket
 

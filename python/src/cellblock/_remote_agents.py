@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._remote import RemoteConnection
 
 # The options of an agent that a server takes. It decides about the others itself.
-OPTIONS = frozenset(("model", "verify"))
+OPTIONS = frozenset(("model", "verify", "max_steps", "max_time", "max_tokens", "max_cost"))
 # Operations that begin or belong to a run.
 OPERATIONS = frozenset(("ask", "template", "say", "cancel", "approve"))
 # How often a stream that broke off is taken up again without a new event in between.

@@ -185,7 +185,8 @@ def _check_remote(options: Mapping[str, Any]) -> None:
     others = sorted(options.keys() - OPTIONS)
     if others:
         raise Unsupported(
-            f"{', '.join(others)}: an agent of a server takes model, verify, tools and a function for approve; "
+            f"{', '.join(others)}: an agent of a server takes model, verify, tools, max_steps, max_time, max_tokens, max_cost "
+            "and a function for approve; "
             "the operator of the server decides about the rest",
             "unsupported",
         )

@@ -131,7 +131,7 @@ class AsyncSession(SessionBase):
             yield line
         finally:
             # Cancelled, or the caller does not want the rest.
-            cell.abandon()
+            cell.interrupt()
 
     async def interrupt(self) -> None:
         """Stops the cell that runs, as Ctrl-C would."""

@@ -194,6 +194,39 @@ pub struct RunLimits {
     pub compute_failures: usize,
 }
 
+/// What a caller allows one run to use. It lowers the limits of an agent, and never raises them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunBudget {
+    /// See [`RunLimits::steps`].
+    pub steps: Option<usize>,
+    /// See [`RunLimits::time`].
+    pub time: Option<Duration>,
+    /// See [`RunLimits::tokens`].
+    pub tokens: Option<u64>,
+    /// See [`RunLimits::cost`].
+    pub cost: Option<f64>,
+}
+
+impl RunLimits {
+    /// These limits, or those of the budget where they are lower.
+    #[must_use]
+    pub fn within(self, budget: RunBudget) -> RunLimits {
+        fn lower<T: PartialOrd>(limit: Option<T>, asked: Option<T>) -> Option<T> {
+            match (limit, asked) {
+                (Some(limit), Some(asked)) if asked < limit => Some(asked),
+                (limit, asked) => limit.or(asked),
+            }
+        }
+        RunLimits {
+            steps: lower(Some(self.steps), budget.steps).unwrap_or(self.steps),
+            time: lower(self.time, budget.time),
+            tokens: lower(self.tokens, budget.tokens),
+            cost: lower(self.cost, budget.cost),
+            ..self
+        }
+    }
+}
+
 impl Default for RunLimits {
     fn default() -> RunLimits {
         RunLimits {
@@ -206,5 +239,31 @@ impl Default for RunLimits {
             invalid_answers: 3,
             compute_failures: 5,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_lowers_limits_and_never_raises_them() {
+        let limits = RunLimits {
+            time: Some(Duration::from_secs(60)),
+            tokens: Some(1000),
+            ..RunLimits::default()
+        };
+        let budget = RunBudget {
+            steps: Some(5),
+            time: Some(Duration::from_secs(90)),
+            tokens: None,
+            cost: Some(0.5),
+        };
+        let expected = RunLimits {
+            steps: 5,
+            cost: Some(0.5),
+            ..limits.clone()
+        };
+        assert_eq!(limits.within(budget), expected);
     }
 }

@@ -27,6 +27,7 @@ mod hidden_marks;
 mod hints;
 mod mcp;
 mod model;
+mod packaging;
 mod pages;
 mod pipe;
 mod pipe_calls;

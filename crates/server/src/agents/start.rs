@@ -11,8 +11,8 @@ use crate::live::{EventRing, Subject};
 use crate::state::AppState;
 use crate::store::{ChatRow, RunRow, UsageRow, now};
 use cellblock_agent::{
-    Agent, AgentError, Outcome, RunEnd, RunStart, RunStatus, RunStore, RunWriter, Template,
-    TemplateRun, UnfinishedRun, Verify,
+    Agent, AgentError, Outcome, RunBudget, RunEnd, RunStart, RunStatus, RunStore, RunWriter,
+    Template, TemplateRun, UnfinishedRun, Verify,
 };
 use cellblock_protocol::ToolSpec;
 use cellblock_tools::{Approval, Approver};
@@ -34,6 +34,8 @@ pub(crate) struct Question {
     pub(crate) seed: Map<String, Value>,
     /// Tools that the program answers which asks.
     pub(crate) tools: Vec<ToolSpec>,
+    /// What the run may use, within the limits of the server.
+    pub(crate) budget: RunBudget,
 }
 
 /// What is asked.
@@ -192,7 +194,8 @@ impl AppState {
             .executor(self.chat_executor(caller, chat_row))
             .approval(Approval::new(setup.policy.clone(), Some(approver)))
             .tools(tools.map(|spec| ClientTool::shared(spec, &chat.current)))
-            .verify(question.verify);
+            .verify(question.verify)
+            .budget(question.budget);
         for (name, value) in question.seed {
             builder = builder.variable(name, value);
         }

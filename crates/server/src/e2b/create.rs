@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long a sandbox lives when its creator does not say so.
@@ -133,7 +134,7 @@ pub(super) fn listed_json(sandbox: &Sandbox) -> Value {
         "sandboxID": sandbox.id,
         "clientID": "local",
         "startedAt": rfc3339(sandbox.started_at),
-        "endAt": rfc3339(life.ends_at),
+        "endAt": rfc3339(SystemTime::now() + life.left()),
         "cpuCount": cpu_count(),
         "memoryMB": sandbox.live.memory >> 20,
         "diskSizeMB": Limits::default().disk >> 20,
@@ -371,7 +372,7 @@ impl AppState {
             token: Secret::random()?.0,
             started_at: SystemTime::now(),
             life: Mutex::new(Lifetime {
-                ends_at: SystemTime::now() + new.life,
+                ends_at: Instant::now() + new.life,
                 state: RunState::Running,
             }),
             end_moved: Notify::new(),
@@ -419,22 +420,18 @@ pub(super) fn sandbox_limits() -> Limits {
 async fn end_in_time(state: AppState, sandbox: Arc<Sandbox>) {
     loop {
         let life = sandbox.life();
-        let left = life
-            .ends_at
-            .duration_since(SystemTime::now())
-            .unwrap_or_default();
         tokio::select! {
             () = sandbox.gone.cancelled() => return,
             () = state.stop().cancelled() => return,
             () = sandbox.end_moved.notified() => continue,
-            () = tokio::time::sleep(left) => {}
+            () = tokio::time::sleep_until(life.ends_at) => {}
         }
         // A paused sandbox has no end until it is resumed.
         if sandbox.life().state == RunState::Paused {
             sandbox.end_moved.notified().await;
             continue;
         }
-        if sandbox.life().ends_at > SystemTime::now() {
+        if sandbox.life().ends_at > Instant::now() {
             continue;
         }
         let is_paused =

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The most files of one sandbox that have metadata.
@@ -92,8 +93,16 @@ pub(super) enum Internet {
 /// How long a sandbox lives, and whether it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetime {
-    pub(super) ends_at: SystemTime,
+    /// Not a time of day: the clock of the machine may be set while the sandbox lives.
+    pub(super) ends_at: Instant,
     pub(super) state: RunState,
+}
+
+impl Lifetime {
+    /// The time until the end.
+    pub(super) fn left(&self) -> Duration {
+        self.ends_at.saturating_duration_since(Instant::now())
+    }
 }
 
 /// Whether a sandbox runs.
@@ -131,13 +140,13 @@ impl Sandbox {
 
     /// Moves the end to this long from now.
     pub(super) fn set_timeout(&self, timeout: Duration) {
-        lock(&self.life).ends_at = SystemTime::now() + timeout;
+        lock(&self.life).ends_at = Instant::now() + timeout;
         self.end_moved.notify_one();
     }
 
     /// Moves the end to this long from now, unless it is later already.
     pub(super) fn extend(&self, timeout: Duration) {
-        let wanted = SystemTime::now() + timeout;
+        let wanted = Instant::now() + timeout;
         {
             let mut life = lock(&self.life);
             life.ends_at = life.ends_at.max(wanted);

@@ -47,6 +47,13 @@ impl DisplayFiles {
         Value::Object(parts.collect::<Map<String, Value>>())
     }
 
+    /// Whether a bundle has parts that are kept in files.
+    pub(crate) fn is_large(bundle: &MimeBundle) -> bool {
+        bundle
+            .iter()
+            .any(|(_, content)| content.bytes() > MAX_INLINE_BYTES)
+    }
+
     fn keep(&self, mime: &str, content: &MimeContent) -> Value {
         let contents = contents_of(mime, content);
         let hash = Sha256::digest(&contents);

@@ -4,6 +4,25 @@ use super::DisplayFiles;
 use cellblock_protocol::{CellResult, Event, MimeBundle};
 use serde_json::{Map, Value};
 
+/// Whether an event has parts that are kept in files.
+pub(crate) fn has_large_parts(event: &Event) -> bool {
+    match event {
+        Event::Display(display) => DisplayFiles::is_large(&display.mime),
+        Event::Result { result } => has_large_displays(result),
+        _ => false,
+    }
+}
+
+/// Whether a result has parts that are kept in files.
+pub(crate) fn has_large_displays(result: &CellResult) -> bool {
+    let value = result.value.iter().map(|value| &value.mime);
+    result
+        .displays
+        .iter()
+        .chain(value)
+        .any(DisplayFiles::is_large)
+}
+
 /// The name of an event and its fields. Writes files for large displays, so it blocks.
 pub(crate) fn event_json(
     event: Event,

@@ -1,7 +1,7 @@
 //! A session that lives: its queue of cells, its ring of events, and the calls that wait for an answer.
 
 use super::displays::DisplayFiles;
-use super::event_json::event_json;
+use super::event_json::{event_json, has_large_parts};
 use super::ring::EventRing;
 use crate::error::ApiError;
 use cellblock_host::Session;
@@ -197,8 +197,7 @@ impl LiveSession {
     /// Tells readers of an event of a cell, with large displays kept in files.
     pub(crate) async fn publish_event(&self, cell: Option<u64>, event: Event) {
         let (displays, id) = (self.displays.clone(), self.id.clone());
-        let is_large = matches!(event, Event::Display { .. } | Event::Result { .. });
-        let (name, fields) = match is_large {
+        let (name, fields) = match has_large_parts(&event) {
             true => {
                 let made = tokio::task::spawn_blocking(move || event_json(event, &id, &displays));
                 made.await.unwrap_or_default()

@@ -7,7 +7,7 @@ mod registry;
 mod ring;
 
 pub(crate) use displays::DisplayFiles;
-pub(crate) use event_json::{event_json, result_json};
+pub(crate) use event_json::{event_json, has_large_displays, result_json};
 pub(crate) use live_session::{
     AnswerTo, CellOutcome, LiveSession, QueuedBy, SessionHooks, SessionParts,
 };

@@ -5,7 +5,7 @@ use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
-use crate::live::{AnswerTo, result_json};
+use crate::live::{AnswerTo, has_large_displays, result_json};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -116,6 +116,9 @@ async fn start(
     let outcome = outcome
         .await
         .unwrap_or_else(|_| Err(live.ended_error("it was closed")))?;
+    if !has_large_displays(&outcome) {
+        return Ok(Json(result_json(*outcome, &id, &live.displays)).into_response());
+    }
     let displays = live.displays.clone();
     let made = tokio::task::spawn_blocking(move || result_json(*outcome, &id, &displays));
     let result = made

@@ -12,12 +12,13 @@ use crate::store::{ChatRow, now};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
-use cellblock_agent::{Template, Verify};
-use cellblock_protocol::ToolSpec;
+use cellblock_agent::{RunBudget, Template, Verify};
+use cellblock_protocol::{ToolSpec, duration_of_seconds, parse_duration};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Questions may have a whole document in them.
 const MAX_MESSAGE_BYTES: usize = 12 << 20;
@@ -142,10 +143,39 @@ struct MessageRequest {
     #[serde(default)]
     #[schemars(with = "Vec<Map<String, Value>>")]
     tools: Vec<ToolSpec>,
+    /// The most steps of the run. This limit and the next three lower those of the server, and never raise them.
+    max_steps: Option<usize>,
+    /// The longest time of the run.
+    max_time: Option<TimeSpan>,
+    /// The most tokens of the run.
+    max_tokens: Option<u64>,
+    /// The highest cost of the run, where the model has prices.
+    max_cost: Option<f64>,
+}
+
+/// A length of time: seconds, or a text such as `5min`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum TimeSpan {
+    Seconds(f64),
+    Text(String),
+}
+
+impl TimeSpan {
+    fn duration(self) -> Result<Duration, ApiError> {
+        let read = match self {
+            TimeSpan::Seconds(seconds) => duration_of_seconds("max_time", seconds),
+            TimeSpan::Text(text) => parse_duration(&text),
+        };
+        read.map_err(|error| ApiError::invalid(format!("max_time: {error}")))
+    }
 }
 
 impl MessageRequest {
     fn question(self) -> Result<Question, ApiError> {
+        if self.max_steps == Some(0) {
+            return Err(ApiError::invalid("max_steps: at least 1"));
+        }
         let task = match self.template {
             None => QuestionTask::Text(self.text),
             Some(_) if !self.text.is_empty() => {
@@ -170,6 +200,12 @@ impl MessageRequest {
             schema: self.schema,
             seed: self.seed,
             tools: self.tools,
+            budget: RunBudget {
+                steps: self.max_steps,
+                time: self.max_time.map(TimeSpan::duration).transpose()?,
+                tokens: self.max_tokens,
+                cost: self.max_cost,
+            },
         })
     }
 }

@@ -33,23 +33,13 @@ impl Store {
         target: Option<&str>,
         detail: Option<String>,
     ) -> Result<(), StoreError> {
-        let (user, target) = (user.map(str::to_owned), target.map(str::to_owned));
-        let add = move |db: &mut Connection| {
-            db.prepare_cached(
-                "INSERT INTO audit (at, user, action, target, detail) VALUES (?, ?, ?, ?, ?)",
-            )?
-            .execute(params![now(), user, action, target, detail])?;
-            let last = db.last_insert_rowid();
-            // Not with each entry: removing walks an index.
-            if last % 1_000 == 0 {
-                db.execute("DELETE FROM audit WHERE id <= ?", [last - MAX_ENTRIES])?;
-            }
-            Ok(())
-        };
-        match action {
-            EACH_CELL => self.call_unsynced(add).await,
-            _ => self.call(add).await,
-        }
+        self.call(adding(user, action, target, detail)).await
+    }
+
+    /// Adds the entry of a cell. It does not wait: the cell would take twice as long.
+    pub(crate) fn post_cell_audit(&self, user: &str, session: &str, cell: u64) {
+        let detail = Some(cell.to_string());
+        self.post_unsynced(adding(Some(user), EACH_CELL, Some(session), detail));
     }
 
     /// The entries before this id, the newest first.
@@ -76,5 +66,26 @@ impl Store {
             .collect()
         })
         .await
+    }
+}
+
+fn adding(
+    user: Option<&str>,
+    action: &'static str,
+    target: Option<&str>,
+    detail: Option<String>,
+) -> impl FnOnce(&mut Connection) -> rusqlite::Result<()> + Send + use<> {
+    let (user, target) = (user.map(str::to_owned), target.map(str::to_owned));
+    move |db| {
+        db.prepare_cached(
+            "INSERT INTO audit (at, user, action, target, detail) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![now(), user, action, target, detail])?;
+        let last = db.last_insert_rowid();
+        // Not with each entry: removing walks an index.
+        if last % 1_000 == 0 {
+            db.execute("DELETE FROM audit WHERE id <= ?", [last - MAX_ENTRIES])?;
+        }
+        Ok(())
     }
 }

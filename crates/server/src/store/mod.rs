@@ -200,13 +200,19 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.call(move |db| {
-            db.pragma_update(None, "synchronous", "NORMAL")?;
-            let done = work(db);
-            db.pragma_update(None, "synchronous", "FULL")?;
-            done
-        })
-        .await
+        self.call(|db| unsynced(db, work)).await
+    }
+
+    /// Like [`call_unsynced`](Store::call_unsynced), without a wait for the answer. What is asked of the store later sees what was done.
+    pub(crate) fn post_unsynced<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) {
+        let job: Work = Box::new(|db| {
+            let _ = unsynced(db, work);
+        });
+        // The thread is there as long as the store is open.
+        let _ = self.work.send(job);
     }
 
     /// Whether the store answers.
@@ -262,3 +268,13 @@ pub(crate) fn now() -> i64 {
 
 #[cfg(test)]
 mod tests;
+
+fn unsynced<T>(
+    db: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    let done = work(db);
+    db.pragma_update(None, "synchronous", "FULL")?;
+    done
+}

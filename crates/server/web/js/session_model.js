@@ -3,7 +3,7 @@
 /**
  * @typedef {{ kind: "output", text: string, isError: boolean } | { kind: "display", mime: Record<string, any> } | { kind: "call", call: string, name: string, arguments: any } | { kind: "input", call: string, prompt: string }} CellPart
  * @typedef {{ number: number, code: string, by: string, status: string, isUndone: boolean, result: any, restored: boolean }} Cell
- * @typedef {{ onCell: (cell: Cell, isNew: boolean) => void, onPart: (cell: Cell, part: CellPart) => void, onState: () => void, onUndone: (cell: number) => void, onForked: () => void, onAnswered: (call: string) => void, onApproval: (event: any) => void }} Listener
+ * @typedef {{ onCell: (cell: Cell, isNew: boolean) => void, onPart: (cell: Cell, part: CellPart) => void, onState: () => void, onUndone: (cell: number) => void, onForked: () => void, onAnswered: (call: string) => void, onWaiting: () => void, onApproval: (event: any) => void }} Listener
  */
 
 export class SessionModel {
@@ -87,9 +87,11 @@ export class SessionModel {
         break;
       case "tool_call":
         this.part(number, { kind: "call", call: event.call, name: event.name, arguments: event.arguments });
+        this.listener.onWaiting();
         break;
       case "input_request":
         this.part(number, { kind: "input", call: event.call, prompt: event.prompt ?? "" });
+        this.listener.onWaiting();
         break;
       case "answered":
         this.listener.onAnswered(event.call);

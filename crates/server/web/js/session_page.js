@@ -38,6 +38,8 @@ class SessionPage {
     this.at = null;
     this.checkpoints = new Set();
     this.refreshTimer = 0;
+    this.waitingTimer = 0;
+    this.isLoading = false;
     this.model = new SessionModel({
       onCell: (cell, isNew) => this.showCell(cell, isNew),
       onPart: (cell, part) => this.addPart(cell, part),
@@ -45,6 +47,7 @@ class SessionPage {
       onUndone: (cell) => announce(cell ? t("session.undo_done", { cell }) : t("session.undo_start")),
       onForked: () => void this.branches.load(),
       onAnswered: (call) => { for (const view of this.views.values()) view.answered(call); },
+      onWaiting: () => this.waiting(),
       onApproval: () => {},
     });
     this.variables = new VariablesPanel(id);
@@ -161,6 +164,7 @@ class SessionPage {
     this.stream?.close();
     this.terminal.leave();
     clearTimeout(this.refreshTimer);
+    clearTimeout(this.waitingTimer);
   }
 
   /** @param {import("./session_model.js").Cell} cell @param {boolean} isNew */
@@ -205,11 +209,24 @@ class SessionPage {
       const last = this.model.list.filter((cell) => cell.result).at(-1);
       this.walls.fill(this.about, last?.result, this.model.checkpoint, this.model.list);
       if (this.model.isEnded) return this.ribbon.update(this.model.kept, new Set());
+      // A cell that runs answers no question; it comes here again at its end, or to `waiting`.
+      if (this.model.isRunning) return;
       const answer = await get(`${this.address}/checkpoints`).catch(() => ({ checkpoints: [] }));
       this.checkpoints = new Set(answer.checkpoints.map((/** @type {{ cell: number }} */ entry) => entry.cell));
       this.ribbon.update(this.model.kept, this.checkpoints);
       await this.loadPanels();
     }, 60);
+  }
+
+  /** A cell waits for an answer: what it has made so far is shown. Most calls are answered before this looks. */
+  waiting() {
+    clearTimeout(this.waitingTimer);
+    this.waitingTimer = setTimeout(async () => {
+      if (this.isLoading || this.at !== null || !this.model.isRunning) return;
+      this.isLoading = true;
+      await this.loadPanels();
+      this.isLoading = false;
+    }, 150);
   }
 
   /** Shows variables and files as they were. @param {number | null} at */

@@ -1,15 +1,17 @@
 //! `cellblock pipe`: sessions for a program in any language, as JSON lines on standard input and output.
 //!
 //! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
-//! order; one thread writes. W1 to W6 of the contracts are the law here.
+//! order. Short lines are written by the task that has them, while the reader keeps up; one thread writes the rest. W1 to W6 of
+//! the contracts are the law here.
 
 mod agents;
 mod files;
+mod input;
 mod operations;
+mod output;
 mod processes;
 mod server;
 mod session_task;
-mod streams;
 mod watches;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
@@ -18,10 +20,12 @@ use crate::process;
 use crate::terminal::Console;
 use cellblock::Preload;
 use clap::Args;
+use input::InputLines;
 use server::PipeServer;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Sessions that are made ahead of demand.
@@ -74,16 +78,20 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
-    let (writer, written) = streams::start_writing()?;
+    let (writer, written) = output::start_writing()?;
     let server = Arc::new(PipeServer::new(host, writer.clone(), console.clone()));
-    let mut lines = streams::start_reading()?;
+    let lines = InputLines::start()?;
 
     tokio::pin!(written);
+    // A task, so that the threads that serve the sessions also read: this one sleeps until the end.
+    let reading = Arc::clone(&server);
+    let mut reading = AbortOnDrop(tokio::spawn(async move { reading.serve(lines).await }));
     let mut end = tokio::select! {
-        () = server.serve(&mut lines) => End::Input,
+        _ = &mut reading.0 => End::Input,
         signal = signals.next() => End::Signal(signal),
         () = &mut written => End::Reader,
     };
+    drop(reading);
     if matches!(end, End::Input) {
         end = tokio::select! {
             () = server.finish() => End::Input,
@@ -111,6 +119,15 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
             let _ = timeout(SHUTDOWN_TIMEOUT, server.stop()).await;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// A task that ends when it is not waited for any more.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -1,8 +1,8 @@
 //! The operations that ask something of a session and get one answer.
 
 use super::files::work_with_files;
+use super::output::{FilePart, Writer};
 use super::server::PipeServer;
-use super::streams::{FilePart, Writer};
 use cellblock::Session;
 use cellblock::operations::answer_question;
 use cellblock::pipe::{Operation, RequestId, Response};

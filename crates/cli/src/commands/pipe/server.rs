@@ -1,14 +1,15 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
 use super::agents::{self, Agents, ClientAnswer};
+use super::input::{InputLine, InputLines};
 use super::operations::{
     OperationAnswer, OperationError, send_outcome, serve_beside_cell, serve_while_waiting,
 };
+use super::output::Writer;
 use super::processes;
 use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
 use super::session_task::{CallAnswer, Queued, SessionState};
-use super::streams::{InputLine, Writer};
 use crate::terminal::Console;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
@@ -76,8 +77,8 @@ impl PipeServer {
     }
 
     /// Serves every line until the input ends.
-    pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<InputLine>) {
-        while let Some(line) = lines.recv().await {
+    pub(crate) async fn serve(self: &Arc<Self>, mut lines: InputLines) {
+        while let Some(line) = lines.next().await {
             if line.text.trim_ascii().is_empty() {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! The calls of an agent's run that the client answers: tools and approvals.
 
-use crate::commands::pipe::streams::Writer;
+use crate::commands::pipe::output::Writer;
 use cellblock::ToolSpec;
 use cellblock::pipe::{Approved, RequestId, Response};
 use cellblock::tools::{

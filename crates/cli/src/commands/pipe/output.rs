@@ -1,72 +1,18 @@
-//! The lines of the pipe: requests from standard input, each with a bounded length, and responses to standard output.
+//! The lines that go out: responses to standard output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cellblock::pipe::{MAX_LINE_BYTES, RequestId, Response};
+use cellblock::pipe::{RequestId, Response};
 use cellblock::visible_json;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use std::fs::File;
-use std::io::{
-    self, BufRead, BufReader, BufWriter, IsTerminal as _, Read, Seek as _, SeekFrom, Write,
-};
-use std::sync::Arc;
+use std::io::{self, BufWriter, IsTerminal as _, Read, Seek as _, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-
-/// Lines that were read ahead. Each may have 16 MB.
-const MAX_LINES_AHEAD: usize = 2;
-
-/// One line.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct InputLine {
-    /// It without its newline; of one that is too long, the beginning.
-    pub(crate) text: Vec<u8>,
-    /// How long it was.
-    pub(crate) bytes: u64,
-}
-
-/// Reads standard input on a thread of its own. The lines end where the input does.
-pub(crate) fn start_reading() -> io::Result<mpsc::Receiver<InputLine>> {
-    let (sender, lines) = mpsc::channel(MAX_LINES_AHEAD);
-    let thread = thread::Builder::new().name("input".to_owned());
-    thread.spawn(move || {
-        let mut input = BufReader::with_capacity(64 << 10, io::stdin());
-        // An input that cannot be read has ended.
-        while let Ok(Some(line)) = read_line(&mut input, MAX_LINE_BYTES) {
-            if sender.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    })?;
-    Ok(lines)
-}
-
-/// The next line, or `None` at the end. Of a line that has more than `most` bytes, one byte more than that is kept.
-fn read_line(input: &mut impl BufRead, most: usize) -> io::Result<Option<InputLine>> {
-    let mut line = InputLine {
-        text: Vec::new(),
-        bytes: 0,
-    };
-    loop {
-        let buffer = match input.fill_buf() {
-            Ok(buffer) => buffer,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if buffer.is_empty() {
-            return Ok((line.bytes > 0).then_some(line));
-        }
-        let newline = buffer.iter().position(|byte| *byte == b'\n');
-        let part = &buffer[..newline.unwrap_or(buffer.len())];
-        let room = (most + 1).saturating_sub(line.text.len());
-        line.text.extend_from_slice(&part[..part.len().min(room)]);
-        line.bytes += part.len() as u64;
-        let used = part.len() + usize::from(newline.is_some());
-        input.consume(used);
-        if newline.is_some() {
-            return Ok(Some(line));
-        }
-    }
-}
 
 /// Lines that wait to be written. When as many wait, sessions wait, and with them the code that prints.
 const MAX_QUEUED_LINES: usize = 64;
@@ -77,9 +23,10 @@ const MAX_WAITING_BYTES: u32 = 32 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     /// `None` means that no more lines come.
-    lines: mpsc::Sender<Option<OutputLine>>,
+    lines: mpsc::Sender<Option<WaitingLine>>,
     /// A permit for each byte that may wait.
     bytes: Arc<Semaphore>,
+    direct: Arc<DirectOutput>,
 }
 
 /// What waits to be written.
@@ -91,28 +38,108 @@ enum OutputLine {
     File(Option<RequestId>, String, FilePart),
 }
 
+/// A line for the thread, which is counted until it is written.
+type WaitingLine = (OutputLine, Waiting);
+
 impl Writer {
     /// Writes one line. When the reader is gone the line is lost, and the pipe is about to end.
     pub(crate) async fn send(&self, response: Response) {
         let line = response.to_line();
+        if self.direct.write(line.as_bytes()) {
+            return;
+        }
+        let waiting = Waiting::new(&self.direct);
         let size =
             u32::try_from(line.len()).map_or(MAX_WAITING_BYTES, |size| size.min(MAX_WAITING_BYTES));
         // The semaphore is never closed.
         let room = Arc::clone(&self.bytes).acquire_many_owned(size).await.ok();
-        let _ = self.lines.send(Some(OutputLine::Text(line, room))).await;
+        let line = OutputLine::Text(line, room);
+        let _ = self.lines.send(Some((line, waiting))).await;
     }
 
     /// Writes the line that has a part of a file in it. It is read as it is written.
     pub(crate) async fn send_file(&self, id: Option<RequestId>, session: String, part: FilePart) {
-        let _ = self
-            .lines
-            .send(Some(OutputLine::File(id, session, part)))
-            .await;
+        let line = OutputLine::File(id, session, part);
+        let waiting = Waiting::new(&self.direct);
+        let _ = self.lines.send(Some((line, waiting))).await;
     }
 
     /// No more lines come.
     pub(crate) async fn finish(&self) {
         let _ = self.lines.send(None).await;
+    }
+}
+
+/// The most bytes that a pipe takes whole, without waiting, when it takes any.
+const PIPE_BYTES: usize = 4096;
+
+/// Standard output, where a short line can be written at once: it saves waking the thread that writes.
+#[derive(Debug)]
+struct DirectOutput {
+    /// Whether the kernel says of this output how much can be written without waiting.
+    is_pipe: bool,
+    /// Held while something is written.
+    gate: Mutex<()>,
+    /// The lines that the thread has not written.
+    waiting: AtomicUsize,
+}
+
+impl DirectOutput {
+    #[expect(clippy::disallowed_methods, reason = "the kind of the descriptor")]
+    fn new() -> DirectOutput {
+        let kind =
+            rustix::fs::fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        DirectOutput {
+            is_pipe: kind.is_ok_and(|kind| kind == FileType::Fifo),
+            gate: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Writes a line, if that needs no waiting and overtakes no other line. Whether it did.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a line of JSON, never to a terminal"
+    )]
+    fn write(&self, line: &[u8]) -> bool {
+        if !self.is_pipe || line.len() > PIPE_BYTES {
+            return false;
+        }
+        let Ok(_gate) = self.gate.try_lock() else {
+            return false;
+        };
+        // A problem is left to the thread, which ends the pipe.
+        self.waiting.load(Ordering::SeqCst) == 0
+            && has_room(io::stdout())
+            && rustix::io::write(io::stdout(), line).is_ok_and(|written| written == line.len())
+    }
+}
+
+/// Whether a write of [`PIPE_BYTES`] to a pipe would not wait.
+fn has_room(output: impl AsFd) -> bool {
+    const NO_TIME: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut asked = [PollFd::new(&output, PollFlags::OUT)];
+    poll(&mut asked, Some(&NO_TIME)).is_ok_and(|ready| ready > 0)
+        && asked[0].revents() == PollFlags::OUT
+}
+
+/// A line that the thread has not written yet. As long as there is one, no later line is written past it.
+#[derive(Debug)]
+struct Waiting(Arc<DirectOutput>);
+
+impl Waiting {
+    fn new(output: &Arc<DirectOutput>) -> Waiting {
+        output.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(Arc::clone(output))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -144,26 +171,36 @@ impl OutputLine {
 
 /// Starts the thread that writes. The future ends when everything is written, or when the reader is gone.
 pub(crate) fn start_writing() -> io::Result<(Writer, impl Future<Output = ()>)> {
-    let (lines, mut waiting) = mpsc::channel::<Option<OutputLine>>(MAX_QUEUED_LINES);
+    let (lines, mut waiting) = mpsc::channel::<Option<WaitingLine>>(MAX_QUEUED_LINES);
     let (ended, end) = oneshot::channel();
+    let direct = Arc::new(DirectOutput::new());
+    let output = Arc::clone(&direct);
     let thread = thread::Builder::new().name("output".to_owned());
     thread.spawn(move || {
         // Its only reader is told by the end of the channel.
-        let _ = write_all(&mut waiting);
+        let _ = write_all(&mut waiting, &output.gate);
         let _ = ended.send(());
     })?;
     let written = async {
         let _ = end.await;
     };
     let bytes = Arc::new(Semaphore::new(MAX_WAITING_BYTES as usize));
-    Ok((Writer { lines, bytes }, written))
+    let writer = Writer {
+        lines,
+        bytes,
+        direct,
+    };
+    Ok((writer, written))
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "lines of JSON, escaped at a terminal"
 )]
-fn write_all(waiting: &mut mpsc::Receiver<Option<OutputLine>>) -> io::Result<()> {
+fn write_all(
+    waiting: &mut mpsc::Receiver<Option<WaitingLine>>,
+    gate: &Mutex<()>,
+) -> io::Result<()> {
     // A person who tries the pipe at a terminal sees what programs get, but what is hidden in it is escaped.
     let reader = if io::stdout().is_terminal() {
         Reader::Person
@@ -171,17 +208,22 @@ fn write_all(waiting: &mut mpsc::Receiver<Option<OutputLine>>) -> io::Result<()>
         Reader::Program
     };
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    while let Some(Some(line)) = waiting.blocking_recv() {
-        line.write_to(&mut out, reader)?;
+    let mut next = waiting.blocking_recv();
+    while let Some(Some(line)) = next {
+        let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unflushed = Vec::new();
         // What waits already goes out together.
-        loop {
-            match waiting.try_recv() {
-                Ok(Some(line)) => line.write_to(&mut out, reader)?,
-                Ok(None) => return out.flush(),
-                Err(_) => break,
-            }
+        next = Some(Some(line));
+        while let Some(Some((line, waiting_line))) = next {
+            line.write_to(&mut out, reader)?;
+            unflushed.push(waiting_line);
+            next = waiting.try_recv().ok();
         }
         out.flush()?;
+        drop(unflushed);
+        if next.is_none() {
+            next = waiting.blocking_recv();
+        }
     }
     out.flush()
 }
@@ -243,35 +285,6 @@ fn fill(file: &mut impl Read, piece: &mut [u8]) -> (usize, Option<io::Error>) {
         }
     }
     (filled, None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &str, capacity: usize, most: usize) -> Vec<(String, u64)> {
-        let mut input = BufReader::with_capacity(capacity, text.as_bytes());
-        let mut lines = Vec::new();
-        while let Some(line) = read_line(&mut input, most).unwrap() {
-            lines.push((String::from_utf8(line.text).unwrap(), line.bytes));
-        }
-        lines
-    }
-
-    #[test]
-    fn lines_are_whole_whatever_the_buffer() {
-        for capacity in 1..8 {
-            let expected =
-                [("ab", 2), ("", 0), ("cde", 3)].map(|(text, bytes)| (text.to_owned(), bytes));
-            assert_eq!(lines("ab\n\ncde", capacity, 10), expected);
-        }
-    }
-
-    #[test]
-    fn of_a_long_line_only_the_beginning_is_kept_and_the_next_one_is_whole() {
-        let expected = [("abcd".to_owned(), 7), ("h".to_owned(), 1)];
-        assert_eq!(lines("abcdefg\nh\n", 2, 3), expected);
-    }
 }
 
 #[cfg(test)]
