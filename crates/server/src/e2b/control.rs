@@ -208,13 +208,37 @@ impl Sandbox {
     }
 }
 
+/// The times between which values are wanted, in seconds since 1970.
+#[derive(Debug, Deserialize)]
+struct MetricsQuery {
+    start: Option<u64>,
+    end: Option<u64>,
+}
+
+impl MetricsQuery {
+    /// Whether a value of now is wanted. Values of the past are not kept. A client sends the end of its range a moment before it is read.
+    fn includes(&self, now: u64) -> bool {
+        const METRICS_INTERVAL: u64 = 5;
+        let is_begun = self.start.is_none_or(|start| start <= now);
+        let is_over = self
+            .end
+            .is_some_and(|end| end.saturating_add(METRICS_INTERVAL) < now);
+        is_begun && !is_over
+    }
+}
+
 async fn metrics(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    crate::http::Query(query): crate::http::Query<MetricsQuery>,
 ) -> Result<Json<Value>, E2bError> {
     let sandbox = state.own_sandbox(&caller, &id)?;
-    Ok(Json(json!([measure(&sandbox).await])))
+    let mut values = Vec::new();
+    if query.includes(unix(SystemTime::now())) {
+        values.push(measure(&sandbox).await);
+    }
+    Ok(Json(json!(values)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -279,4 +303,20 @@ async fn logs(
     });
     let entries: Vec<Value> = entries.collect();
     Ok(Json(json!({"logs": entries, "logEntries": entries})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_now_is_in_ranges_that_hold_now_alone() {
+        let includes = |start, end| MetricsQuery { start, end }.includes(1000);
+        assert!(includes(None, None));
+        assert!(includes(Some(1000), None));
+        assert!(includes(Some(900), Some(999)));
+        assert!(includes(None, Some(u64::MAX)));
+        assert!(!includes(Some(1001), None));
+        assert!(!includes(Some(900), Some(990)));
+    }
 }
