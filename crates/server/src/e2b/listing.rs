@@ -3,7 +3,7 @@
 use super::create::listed_json;
 use super::error::E2bError;
 use super::sandbox::Sandbox;
-use super::time::rfc3339;
+use super::time::from_rfc3339;
 use crate::auth::Caller;
 use crate::http::Query;
 use crate::state::AppState;
@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The most sandboxes on one page.
 const MAX_PAGE: usize = 100;
@@ -38,8 +39,10 @@ pub(super) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<(HeaderMap, Json<Vec<Value>>), E2bError> {
+    let after = query.started_after()?;
     let mut found = state.sandboxes().all();
     found.retain(|sandbox| sandbox.caller.id() == caller.id() && query.wants(sandbox));
+    found.retain(|sandbox| after.is_none_or(|after| sandbox.started_at >= after));
     found.sort_by_key(|sandbox| (sandbox.started_at, sandbox.id.clone()));
     if query.order.as_deref() != Some("asc") {
         found.reverse();
@@ -65,6 +68,15 @@ pub(super) async fn list(
 }
 
 impl ListQuery {
+    fn started_after(&self) -> Result<Option<SystemTime>, E2bError> {
+        let Some(text) = &self.started_after else {
+            return Ok(None);
+        };
+        let time = from_rfc3339(text);
+        time.map(Some)
+            .ok_or_else(|| E2bError::bad_request("`startedAfter` is not a time as RFC 3339 has it"))
+    }
+
     fn wants(&self, sandbox: &Arc<Sandbox>) -> bool {
         let life = sandbox.life();
         let states = self.state.as_deref().filter(|states| !states.is_empty());
@@ -74,15 +86,11 @@ impl ListQuery {
             .template
             .as_ref()
             .is_none_or(|template| *template == sandbox.settings.template);
-        let is_young = self
-            .started_after
-            .as_ref()
-            .is_none_or(|after| rfc3339(sandbox.started_at) > *after);
         let wanted = metadata_pairs(self.metadata.as_deref().unwrap_or(""));
         let has_metadata = wanted
             .iter()
             .all(|(name, value)| sandbox.settings.metadata.get(name) == Some(value));
-        has_state && has_template && is_young && has_metadata
+        has_state && has_template && has_metadata
     }
 }
 

@@ -15,6 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant, SystemTime};
 
+/// The seconds between two values of E2B's own service.
+const METRICS_INTERVAL: u64 = 5;
 /// How many sandboxes can be asked about at once.
 const MAX_ASKED: usize = 100;
 
@@ -91,14 +93,37 @@ impl Sandbox {
     }
 }
 
+/// The times between which values are wanted, in seconds since 1970.
+#[derive(Debug, Deserialize)]
+pub(super) struct MetricsQuery {
+    start: Option<u64>,
+    end: Option<u64>,
+}
+
+impl MetricsQuery {
+    /// Whether a value of now is wanted. Values of the past are not kept. A client sends the end of its range a moment before it is read.
+    fn includes(&self, now: u64) -> bool {
+        let is_begun = self.start.is_none_or(|start| start <= now);
+        let is_over = self
+            .end
+            .is_some_and(|end| end.saturating_add(METRICS_INTERVAL) < now);
+        is_begun && !is_over
+    }
+}
+
 /// `GET /sandboxes/{id}/metrics`
 pub(super) async fn metrics(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    Query(query): Query<MetricsQuery>,
 ) -> Result<Json<Value>, E2bError> {
     let sandbox = state.own_sandbox(&caller, &id)?;
-    Ok(Json(json!([sandbox.metrics_json().await?])))
+    let mut values = Vec::new();
+    if query.includes(unix(SystemTime::now())) {
+        values.push(sandbox.metrics_json().await?);
+    }
+    Ok(Json(json!(values)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,4 +167,20 @@ pub(super) async fn metrics_inside(
         "disk_used": metrics.disk,
         "disk_total": Limits::default().disk,
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_now_is_in_ranges_that_hold_now_alone() {
+        let includes = |start, end| MetricsQuery { start, end }.includes(1000);
+        assert!(includes(None, None));
+        assert!(includes(Some(1000), None));
+        assert!(includes(Some(900), Some(999)));
+        assert!(includes(None, Some(u64::MAX)));
+        assert!(!includes(Some(1001), None));
+        assert!(!includes(Some(900), Some(990)));
+    }
 }

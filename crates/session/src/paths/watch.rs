@@ -11,7 +11,7 @@ use crate::files::watch::{Listener, Recorded, RecordedChange, RecordedKind, Watc
 use crate::session::Session;
 use cellblock_protocol::{WatchedChange, WatchedChangeKind};
 use cellblock_sandbox::{Confined, Links};
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -88,7 +88,7 @@ impl Paths<'_> {
             is_full: false,
             _counted: counted,
         };
-        watch.look_into(PathBuf::new()).await?;
+        watch.look_into(PathBuf::new(), Contents::Known).await?;
         if watch.listener.is_blind() && watch.watch.directories() == 0 {
             return Err(Error::System {
                 what: "watching a directory",
@@ -163,7 +163,7 @@ impl PathWatch {
         if self.is_root_there {
             return;
         }
-        if let Ok(found) = self.look_into(PathBuf::new()).await {
+        if let Ok(found) = self.look_into(PathBuf::new(), Contents::New).await {
             self.is_root_there = true;
             told.push(WatchedChangeKind::Create, Path::new(""), None);
             told.add_found(found);
@@ -180,10 +180,8 @@ impl PathWatch {
         }
         for NewDirectory { path, contents } in directories {
             // A directory that is gone again has nothing to tell.
-            let found = self.look_into(path).await.unwrap_or_default();
-            if contents == Contents::New {
-                told.add_found(found);
-            }
+            let found = self.look_into(path, contents).await.unwrap_or_default();
+            told.add_found(found);
         }
     }
 
@@ -191,12 +189,16 @@ impl PathWatch {
     async fn look_again(&mut self) {
         // Where there is no room for more, a look would only say so once more.
         if self.is_root_there && !self.is_full && !self.listener.is_blind() {
-            let _ = self.look_into(PathBuf::new()).await;
+            let _ = self.look_into(PathBuf::new(), Contents::Known).await;
         }
     }
 
-    /// Watches a directory, and those below it if that is wanted. Returns what is in them.
-    async fn look_into(&mut self, directory: PathBuf) -> Result<Vec<PathBuf>, Error> {
+    /// Watches a directory, and those below it if that is wanted. Returns what is in them, if that is new.
+    async fn look_into(
+        &mut self,
+        directory: PathBuf,
+        contents: Contents,
+    ) -> Result<Vec<FoundEntry>, Error> {
         let mut found = Vec::new();
         let mut waiting = VecDeque::from([directory.clone()]);
         while !waiting.is_empty() && self.watch.directories() < MAX_DIRECTORIES {
@@ -212,13 +214,13 @@ impl PathWatch {
             for (path, opened) in opened {
                 // Watched first, then read: an entry that is made in between is told by the kernel, too.
                 self.watch.add(&path, opened.as_fd());
-                let entries = blocking(&self.root, move || entries_of(&opened)).await;
-                for (name, is_directory) in entries.unwrap_or_default() {
-                    let entry = path.join(name);
-                    if is_directory && self.below == Below::Watched {
-                        waiting.push_back(entry.clone());
+                let entries = blocking(&self.root, move || entries_of(&opened, contents)).await;
+                for mut entry in entries.unwrap_or_default() {
+                    entry.path = path.join(entry.path);
+                    if entry.kind == EntryKind::Directory && self.below == Below::Watched {
+                        waiting.push_back(entry.path.clone());
                     }
-                    if found.len() < MAX_FOUND {
+                    if contents == Contents::New && found.len() < MAX_FOUND {
                         found.push(entry);
                     }
                 }
@@ -267,6 +269,21 @@ enum Contents {
     Known,
 }
 
+/// An entry that a look into a directory found.
+struct FoundEntry {
+    path: PathBuf,
+    kind: EntryKind,
+}
+
+/// What an entry is to a watch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EntryKind {
+    Directory,
+    /// A file with bytes in it, so it was written to. Told apart from an empty one in new directories alone.
+    WrittenFile,
+    Other,
+}
+
 /// The changes of one answer.
 struct ReportedChanges<'a> {
     root: &'a str,
@@ -300,11 +317,14 @@ impl ReportedChanges<'_> {
         });
     }
 
-    /// Tells of what is in a new directory.
-    fn add_found(&mut self, found: Vec<PathBuf>) {
-        for path in found.into_iter().filter(|path| !is_ours(path)) {
+    /// Tells of what is in a new directory. The kernel told nothing of what was written before the directory was watched.
+    fn add_found(&mut self, found: Vec<FoundEntry>) {
+        for FoundEntry { path, kind } in found.into_iter().filter(|entry| !is_ours(&entry.path)) {
             if self.found.insert(path.clone()) {
                 self.push(WatchedChangeKind::Create, &path, None);
+                if kind == EntryKind::WrittenFile {
+                    self.push(WatchedChangeKind::Write, &path, None);
+                }
             }
         }
     }
@@ -406,8 +426,8 @@ fn is_ours(path: &Path) -> bool {
         .is_some_and(|rest| rest.len() == HEX_DIGITS && rest.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// The names of what is in a directory, and whether each is a directory.
-fn entries_of(directory: &File) -> std::io::Result<Vec<(PathBuf, bool)>> {
+/// What is in a directory, by name. Files are asked for their size where the contents are new.
+fn entries_of(directory: &File, contents: Contents) -> std::io::Result<Vec<FoundEntry>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -418,12 +438,26 @@ fn entries_of(directory: &File) -> std::io::Result<Vec<(PathBuf, bool)>> {
         if found.len() >= MAX_FOUND {
             break;
         }
-        let is_directory = match entry.file_type() {
-            FileType::Unknown => statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
-            kind => kind == FileType::Directory,
+        let kind = match (entry.file_type(), contents) {
+            (FileType::Directory, _) => EntryKind::Directory,
+            (FileType::Unknown, _) | (FileType::RegularFile, Contents::New) => {
+                statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(EntryKind::Other, |stat| kind_of(&stat))
+            }
+            _ => EntryKind::Other,
         };
-        found.push((PathBuf::from(name), is_directory));
+        found.push(FoundEntry {
+            path: PathBuf::from(name),
+            kind,
+        });
     }
     Ok(found)
+}
+
+fn kind_of(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => EntryKind::Directory,
+        FileType::RegularFile if stat.st_size > 0 => EntryKind::WrittenFile,
+        _ => EntryKind::Other,
+    }
 }

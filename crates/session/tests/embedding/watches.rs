@@ -65,7 +65,8 @@ fn directories_below_are_watched_also_those_that_are_made_moved_and_brought_in()
         [
             "create /workspace/new",
             "create /workspace/new/er",
-            "create /workspace/new/er/file"
+            "create /workspace/new/er/file",
+            "write /workspace/new/er/file"
         ]
     );
     session.good("open('new/er/file', 'a').write('y'); open('old/er/other', 'w').close()");
