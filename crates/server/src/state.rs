@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::cluster::Cluster;
 use crate::demo::DemoLink;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
@@ -48,6 +49,7 @@ struct Inner {
     places: SessionPlaces,
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<DemoLink>,
+    cluster: OnceLock<Arc<Cluster>>,
     stop: CancellationToken,
 }
 
@@ -78,6 +80,7 @@ impl AppState {
                 places: SessionPlaces::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
+                cluster: OnceLock::new(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -205,6 +208,24 @@ impl AppState {
     /// The number of readers of events.
     pub(crate) fn readers(&self) -> usize {
         self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The server's part in its cluster, where it is one of several.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.inner.cluster.get()
+    }
+
+    /// Sets the server's part in its cluster. Only the first call counts.
+    pub(crate) fn set_cluster(&self, cluster: Arc<Cluster>) {
+        let _ = self.inner.cluster.set(cluster);
+    }
+
+    /// The user that another node of the cluster names. Nodes know users by their names.
+    pub(crate) async fn user_of_cluster(&self, name: &str) -> Result<User, ApiError> {
+        match self.authentication() {
+            Authentication::Off if name == LOCAL_USER => self.local_user().await,
+            _ => self.proxied_user(name).await,
+        }
     }
 
     /// The link to the demonstration, where the server is one.
