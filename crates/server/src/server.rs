@@ -152,6 +152,11 @@ impl Server {
         let store = store.map_err(|error| ServerError::Options(error.to_string()))??;
         store.mark_cut_off_runs().await?;
         let cluster = options.cluster.clone();
+        let mut options = options;
+        if let Some(cluster) = &cluster {
+            // Requests of other nodes name this one as its heartbeat does.
+            options.allowed_hosts.extend(cluster.host());
+        }
         let state = AppState::new(host, store, options);
         if let Some(cluster) = cluster {
             if *state.authentication() == Authentication::Users {

@@ -1,8 +1,13 @@
 //! A cluster of real processes on this machine: three servers of the engine, three nodes, real Python. Nodes are killed, stopped and
 //! drained. Without `nats-server` these tests are skipped, and say so.
+//!
+//! `CELLBLOCK_LONG` adds a storm of faults, also on the servers of the engine. `CELLBLOCK_SEED` repeats one.
+#![cfg(feature = "cluster")]
 
+mod storm;
 mod support;
 
+use cellblock_test_support::{is_long, seed};
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,10 +63,18 @@ fn a_session_is_the_same_through_every_node() {
 #[test]
 fn a_killed_node_loses_no_answered_cell() {
     with_three_nodes(async |_, mut nodes| {
-        let mut sessions = Vec::new();
+        let (mut sessions, mut orders) = (Vec::new(), Vec::new());
         for _ in 0..6 {
             let session = nodes[0].open().await;
-            nodes[0].run(&session, "import random; seen = []").await;
+            nodes[0]
+                .run(
+                    &session,
+                    "import random; seen = []; drawn = random.random()",
+                )
+                .await;
+            // The order of a set of texts hangs on the seed of their hashes.
+            let order = nodes[0].run(&session, "list(map(str, {str(n) for n in range(99)}))");
+            orders.push((order.await, nodes[0].run(&session, "drawn").await));
             for number in 0..5 {
                 nodes[number % 3]
                     .run(&session, "seen.append(len(seen))")
@@ -93,7 +106,10 @@ fn a_killed_node_loses_no_answered_cell() {
         );
         drop(victim);
         let begun = Instant::now();
-        for session in &sessions {
+        for (session, (order, drawn)) in sessions.iter().zip(&orders) {
+            let again = nodes[1].run(session, "list(map(str, {str(n) for n in range(99)}))");
+            assert_eq!(again.await, *order);
+            assert_eq!(nodes[1].run(session, "drawn").await, *drawn);
             let seen = nodes[1]
                 .run(session, "[n for n in seen if n != 'long']")
                 .await;
@@ -213,4 +229,17 @@ fn one_key_through_all_nodes_runs_once() {
         }
         assert_eq!(nodes[1].run(&session, "count").await, "1");
     });
+}
+
+#[test]
+fn a_storm_of_faults_loses_nothing() {
+    if !is_long() {
+        return;
+    }
+    let size = storm::Size {
+        sessions: 12,
+        cells: 120,
+        faults: 20,
+    };
+    storm::storm(seed("a_storm_of_faults_loses_nothing"), size);
 }

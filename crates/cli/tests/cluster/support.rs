@@ -117,6 +117,11 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node of the cluster with this name, and waits until it serves.
     pub(crate) fn start(engine: &Engine, cluster: &str, name: &str) -> Node {
+        Node::start_with(engine, cluster, name, LEASE.as_secs())
+    }
+
+    /// The same, with a lease of so many seconds.
+    pub(crate) fn start_with(engine: &Engine, cluster: &str, name: &str, lease: u64) -> Node {
         let data = tempfile::tempdir().unwrap();
         let deadline = Instant::now() + Duration::from_secs(40);
         loop {
@@ -125,7 +130,7 @@ impl Node {
                 .arg("--data")
                 .arg(data.path())
                 .args(["--cluster", &engine.urls(), "--cluster-name", cluster])
-                .args(["--cluster-lease", &LEASE.as_secs().to_string()])
+                .args(["--cluster-lease", &lease.to_string()])
                 .args(["--node-name", name])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())

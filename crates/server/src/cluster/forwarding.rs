@@ -85,37 +85,71 @@ async fn serve_as_owner(
         return Err(ApiError::invalid("the request names no epoch"));
     };
     let owned = serve_owned(cluster, &session_id(id)?, epoch, request, next).await;
-    Ok(owned.unwrap_or_else(moved))
+    Ok(owned.unwrap_or_else(Gone::response))
 }
 
-/// Does a request on the node that owns its session. `None`: the node does not have it, or lost it meanwhile, so that nothing of what
-/// was done counts.
+/// Why a node did not answer a request for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    /// The node does not have the session, and has done nothing.
+    Before,
+    /// The node lost the session while it did the request. What it did counts only if it was recorded in time.
+    Meanwhile,
+}
+
+/// Does a request on the node that owns its session.
 async fn serve_owned(
     cluster: &Arc<Cluster>,
     session: &SessionId,
     epoch: Epoch,
     request: Request,
     next: Next,
-) -> Option<Response> {
-    let slot = cluster.slot(session.as_str())?;
-    let is_owner = || cluster.node.has_lease() && !slot.is_ending();
-    if cluster.node.epoch_of(session) != Some(epoch) || !is_owner() {
-        return None;
+) -> Result<Response, Gone> {
+    let slot = cluster.slot(session.as_str()).ok_or(Gone::Before)?;
+    let is_owner = cluster.node.has_lease() && !slot.is_ending();
+    if cluster.node.epoch_of(session) != Some(epoch) || !is_owner {
+        return Err(Gone::Before);
     }
     let response = next.run(request).await;
     let still = cluster.slot(session.as_str());
     let is_same = still.is_some_and(|still| Arc::ptr_eq(&still, &slot));
-    ((is_same && cluster.node.has_lease()) || slot.is_closed()).then_some(response)
+    let is_owner = is_same && !slot.is_lost() && cluster.node.has_lease();
+    match is_owner || slot.is_closed() {
+        true => Ok(response),
+        false => Err(Gone::Meanwhile),
+    }
 }
 
-fn moved() -> Response {
-    let error = ApiError::conflict("moved", "the session is on another node");
-    let mut response = error.into_response();
-    let name = HeaderName::from_static(MOVED_HEADER);
-    response
-        .headers_mut()
-        .insert(name, HeaderValue::from_static("1"));
-    response
+impl Gone {
+    /// What the other node is told.
+    fn response(self) -> Response {
+        let error = ApiError::conflict("moved", "the session is on another node");
+        let mut response = error.into_response();
+        let text = match self {
+            Gone::Before => "before",
+            Gone::Meanwhile => "meanwhile",
+        };
+        let name = HeaderName::from_static(MOVED_HEADER);
+        let headers = response.headers_mut();
+        headers.insert(name, HeaderValue::from_static(text));
+        response
+    }
+
+    /// What another node told.
+    fn of(response: &hyper::Response<hyper::body::Incoming>) -> Option<Gone> {
+        let text = response.headers().get(MOVED_HEADER)?;
+        Some(match text.as_bytes() {
+            b"before" => Gone::Before,
+            _ => Gone::Meanwhile,
+        })
+    }
+
+    fn outcome(self) -> Outcome {
+        match self {
+            Gone::Before => Outcome::Moved,
+            Gone::Meanwhile => Outcome::Lost,
+        }
+    }
 }
 
 /// Finds the owner of a session and has it answer, again and again until an owner does.
@@ -148,7 +182,7 @@ async fn find_and_ask(
         let outcome = if placed.entry.node == cluster.node.id() {
             let request = kept.request()?;
             let served = serve_owned(cluster, &session, placed.epoch, request, next.clone()).await;
-            served.map_or(Outcome::Moved, Outcome::Answered)
+            served.map_or_else(Gone::outcome, Outcome::Answered)
         } else {
             ask(cluster, &session, &placed, &caller, &mut kept).await?
         };
@@ -156,9 +190,10 @@ async fn find_and_ask(
         match outcome {
             Outcome::Answered(response) => return Ok(response),
             Outcome::Moved => cluster.gateway.forget(&session),
+            Outcome::Lost if kept.is_repeatable => cluster.gateway.forget(&session),
             Outcome::NotDelivered => {}
             Outcome::Unknown if kept.is_repeatable => {}
-            Outcome::Unknown => return Err(unknown()),
+            Outcome::Unknown | Outcome::Lost => return Err(unknown()),
         }
         if Instant::now() >= deadline || !kept.is_whole() {
             return Err(unavailable("the session did not answer in time"));
@@ -173,8 +208,10 @@ async fn find_and_ask(
 /// What came of a request to another node.
 enum Outcome {
     Answered(Response),
-    /// The node does not have the session, and has done nothing that counts.
+    /// The node does not have the session, and has done nothing.
     Moved,
+    /// The node lost the session while it did the request.
+    Lost,
     /// The node did not get the request.
     NotDelivered,
     /// The node is silent or gone, and may have done the request.
@@ -208,8 +245,10 @@ async fn ask(
         }
     };
     match answered {
-        Ok(response) if response.headers().contains_key(MOVED_HEADER) => Ok(Outcome::Moved),
         Ok(mut response) => {
+            if let Some(gone) = Gone::of(&response) {
+                return Ok(gone.outcome());
+            }
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 join_upgrades(upgrade, hyper::upgrade::on(&mut response));
             }

@@ -70,13 +70,15 @@ impl ClusterSink {
                 .map_or(Value::Null, |cell| json!({ "cell": cell })),
             committed,
         };
-        let moved = || RunError::Fenced.to_string();
-        let sent = self.slot.records().send(record).await;
-        sent.map_err(|_| moved())?;
-        outcome
-            .await
-            .map_err(|_| moved())?
-            .map_err(|error| error.to_string())?;
+        let committed = match self.slot.records().send(record).await {
+            Ok(()) => outcome.await.unwrap_or(Err(RunError::Fenced)),
+            Err(_) => Err(RunError::Fenced),
+        };
+        if let Err(error) = committed {
+            // Before the session's caller hears of it.
+            self.slot.mark_lost();
+            return Err(error.to_string());
+        }
         if let (Some(key), Some(cell)) = (note.key, note.cell) {
             self.slot.keys.note(key, cell);
         }

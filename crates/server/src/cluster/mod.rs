@@ -73,6 +73,12 @@ impl ClusterOptions {
             measure: None,
         })
     }
+
+    /// The host in the address of the node.
+    pub(crate) fn host(&self) -> Option<String> {
+        let address: axum::http::Uri = self.address.parse().ok()?;
+        address.host().map(str::to_owned)
+    }
 }
 
 impl fmt::Debug for ClusterOptions {

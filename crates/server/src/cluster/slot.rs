@@ -16,6 +16,7 @@ pub(crate) struct Slot {
     pending: Mutex<Pending>,
     is_ending: AtomicBool,
     is_closed: AtomicBool,
+    is_lost: AtomicBool,
 }
 
 /// Records that wait for the next append.
@@ -37,6 +38,7 @@ impl Slot {
             pending: Mutex::default(),
             is_ending: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
         };
         (slot, receiver)
     }
@@ -58,6 +60,16 @@ impl Slot {
     /// Whether requests go to the next owner.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a record was refused: what the session answers from now on counts for nothing.
+    pub(crate) fn mark_lost(&self) {
+        self.is_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a record was refused.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::SeqCst)
     }
 
     /// Notes that the user closed the session: then it is not missed.
