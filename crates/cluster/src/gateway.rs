@@ -14,6 +14,10 @@ use std::time::Duration;
 /// How long a gateway waits for a node's reply. A node replies within a second.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// How long a gateway waits for a node that only says that it is there. Right after the end of a node the engine may still hold it for a
+/// listener; then this is what a caller waits too long.
+const PING_SILENCE: Duration = Duration::from_millis(500);
+
 /// The pauses between attempts.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
@@ -139,7 +143,9 @@ impl Gateway {
 
     /// Looks after a node that did not answer a request for a session. If the node is gone, another one is asked to take the session.
     pub async fn check(&self, session: &SessionId, known: &Placed) -> NodeHealth {
-        let is_gone = match self.ask(&known.entry.node, &Request::Ping).await {
+        let ping = encode(&Request::Ping);
+        let router = &self.engine.router;
+        let is_gone = match router.request(&known.entry.node, ping, PING_SILENCE).await {
             Ok(_) => false,
             Err(RequestError::NoResponder) => true,
             Err(RequestError::Silent) => self.has_lapsed(&known.entry.node).await.unwrap_or(false),

@@ -3,6 +3,11 @@
 //!
 //! `CELLBLOCK_LONG` adds a storm of faults, also on the servers of the engine. `CELLBLOCK_SEED` repeats one.
 #![cfg(feature = "cluster")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests are tests"
+)]
 
 mod storm;
 mod support;

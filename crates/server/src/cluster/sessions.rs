@@ -210,9 +210,9 @@ fn journal_of(
     let journal = journal.map_err(|error| ApiError::internal(error.to_string()))?;
     let cells = journal.summary().cells;
     let is_kept = |number: u64| {
-        let of_number = cells.iter().filter(|cell| cell.number == number);
+        let mut of_number = cells.iter().filter(|cell| cell.number == number);
         of_number
-            .last()
+            .next_back()
             .is_some_and(|cell| cell.fate == CellFate::Kept)
     };
     let mut manifest = Manifest::default();
