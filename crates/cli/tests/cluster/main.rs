@@ -43,7 +43,21 @@ fn a_session_is_the_same_through_every_node() {
         assert_eq!(nodes[0].run(&session, "x = 1; x").await, "1");
         assert_eq!(nodes[1].run(&session, "x += 1; x").await, "2");
         assert_eq!(nodes[2].run(&session, "x += 1; x").await, "3");
-        // A reader of events at one node hears what runs through another.
+        // Streams of events come through every node too.
+        for node in &nodes {
+            let events = node.events(&session, "print('heard')").await;
+            assert!(events.contains("heard"), "{events}");
+            assert!(events.contains("event: result"), "{events}");
+        }
+        // And terminals, by WebSocket.
+        let path = format!("/v1/sessions/{session}/processes");
+        let process = json!({"argv": ["sh", "-c", "echo from the process"]});
+        let process = nodes[0].good("POST", &path, Some(process)).await;
+        let process = process["proc"].as_str().unwrap();
+        for node in &nodes {
+            let heard = node.attach(&format!("{path}/{process}/attach"), "from the process");
+            assert!(heard.starts_with("HTTP/1.1 101 "), "{heard}");
+        }
         let owners = [0, 1, 2].map(|number| nodes[number].node_of(&session));
         let [first, second, third] = owners;
         let owner = first.await;

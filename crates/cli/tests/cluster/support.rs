@@ -1,8 +1,8 @@
 //! Three processes of the engine and any number of nodes, on this machine.
 
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -132,6 +132,7 @@ impl Node {
                 .args(["--cluster", &engine.urls(), "--cluster-name", cluster])
                 .args(["--cluster-lease", &lease.to_string()])
                 .args(["--node-name", name])
+                .args(["--quota", "memory=128GiB", "--quota", "sessions=100"])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
@@ -223,6 +224,42 @@ impl Node {
             .as_str()
             .unwrap_or_default()
             .to_owned()
+    }
+
+    /// Runs a cell and returns its events, as they were sent.
+    pub(crate) async fn events(&self, session: &str, code: &str) -> String {
+        let request = client()
+            .post(format!("{}/v1/sessions/{session}/cells", self.url))
+            .header("x-cellblock", "1")
+            .header("accept", "text/event-stream")
+            .json(&json!({ "code": code }));
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        response.text().await.unwrap()
+    }
+
+    /// Opens a WebSocket and reads until this text comes. Returns all that came.
+    pub(crate) fn attach(&self, path: &str, text: &str) -> String {
+        let host = self.url.strip_prefix("http://").unwrap();
+        let mut socket = TcpStream::connect(host).unwrap();
+        let limit = Some(Duration::from_secs(20));
+        socket.set_read_timeout(limit).unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Cellblock: 1\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut heard = Vec::new();
+        let mut bytes = [0; 4096];
+        loop {
+            let read = socket.read(&mut bytes).unwrap();
+            heard.extend_from_slice(&bytes[..read]);
+            let came = String::from_utf8_lossy(&heard).into_owned();
+            if came.contains(text) {
+                return came;
+            }
+            assert!(read > 0, "the socket ended: {came}");
+        }
     }
 
     /// The node that has a session, as this node lists it.
