@@ -13,6 +13,7 @@ use crate::commands::exec::ExecArgs;
 use crate::commands::jupyter::JupyterArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::model::ModelCommandArgs;
+use crate::commands::nodes::NodesArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::runs::RunsArgs;
@@ -62,6 +63,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Jupyter(args) => commands::jupyter::run(args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Serve(args) => commands::serve::run(&args, &console),
+        Command::Nodes(args) => commands::nodes::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => print_completions(&args, &console),
         Command::Man(args) => write_man_pages(&args),
@@ -145,6 +147,8 @@ pub(crate) enum Command {
     Mcp(Box<McpArgs>),
     /// Serve sessions and the agent over HTTP, to programs and browsers
     Serve(Box<ServeArgs>),
+    /// List, drain and cordon the servers of a cluster
+    Nodes(NodesArgs),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

@@ -14,6 +14,10 @@ use std::time::Duration;
 /// How long a gateway waits for a node's reply. A node replies within a second.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// How long a gateway waits for a node that only says that it is there. Right after the end of a node the engine may still hold it for a
+/// listener; then this is what a caller waits too long.
+const PING_SILENCE: Duration = Duration::from_millis(500);
+
 /// The pauses between attempts.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
@@ -46,6 +50,15 @@ pub struct Gateway {
     engine: Engine,
     runtime: Arc<dyn Runtime>,
     routes: Mutex<HashMap<SessionId, Placed>>,
+}
+
+/// Whether a node that did not answer has its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeHealth {
+    /// The node answers, or is silent within its lease: wait for it.
+    Alive,
+    /// The node has ended, or its lease has. The session was given to another node, or is given with the next request.
+    Gone,
 }
 
 /// What an attempt came to.
@@ -95,6 +108,75 @@ impl Gateway {
         }
     }
 
+    /// Finds the node that has a session, and has a node take the session if none has it. `None`: there is no such session.
+    pub async fn find(
+        &self,
+        session: &SessionId,
+        time: Duration,
+    ) -> Result<Option<Placed>, CallError> {
+        let end = self.runtime.now() + time;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let attempt = match self.route(session).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(placed)) => match placed.entry.state {
+                    SessionState::Live => return Ok(Some(placed)),
+                    SessionState::Asleep => self.place(session, Some(&placed)).await,
+                    SessionState::Closed => return Err(CallError::Closed),
+                },
+                Err(error) => Attempt::Wait(error.to_string()),
+            };
+            let problem = match attempt {
+                Attempt::Failed(error) => return Err(error),
+                Attempt::Wait(problem) => {
+                    self.runtime.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    problem
+                }
+                Attempt::Again | Attempt::Answered(_) => String::from("the session moved"),
+            };
+            if self.runtime.now() >= end {
+                return Err(CallError::Deadline(problem));
+            }
+        }
+    }
+
+    /// Looks after a node that did not answer a request for a session. If the node is gone, another one is asked to take the session.
+    pub async fn check(&self, session: &SessionId, known: &Placed) -> NodeHealth {
+        let ping = encode(&Request::Ping);
+        let router = &self.engine.router;
+        let is_gone = match router.request(&known.entry.node, ping, PING_SILENCE).await {
+            Ok(_) => false,
+            Err(RequestError::NoResponder) => true,
+            Err(RequestError::Silent) => self.has_lapsed(&known.entry.node).await.unwrap_or(false),
+        };
+        if !is_gone {
+            return NodeHealth::Alive;
+        }
+        let _ = self.look_again(session, known).await;
+        NodeHealth::Gone
+    }
+
+    /// Asks the node of a session to let go of it. Returns whether the node is gone, so that the session can be taken at once; else the
+    /// directory says when it can.
+    pub async fn release(&self, session: &SessionId, known: &Placed) -> bool {
+        self.forget(session);
+        let request = Request::Release {
+            session: session.clone(),
+            epoch: known.epoch,
+        };
+        match self.ask(&known.entry.node, &request).await {
+            Ok(_) => false,
+            Err(RequestError::NoResponder) => true,
+            Err(RequestError::Silent) => self.has_lapsed(&known.entry.node).await.unwrap_or(false),
+        }
+    }
+
+    /// Forgets where a session is, because its node said that it is elsewhere.
+    pub fn forget(&self, session: &SessionId) {
+        lock(&self.routes).remove(session);
+    }
+
     async fn attempt(&self, session: &SessionId, key: &RequestKey, cell: &Value) -> Attempt {
         let placed = match self.route(session).await {
             Ok(Some(placed)) => placed,
@@ -123,7 +205,9 @@ impl Gateway {
                     Attempt::Wait(format!("the node refused: {why:?}"))
                 }
             },
-            Ok(Reply::Adopted { .. }) => Attempt::Wait("the reply was to another request".into()),
+            Ok(Reply::Adopted { .. } | Reply::Done) => {
+                Attempt::Wait("the reply was to another request".into())
+            }
             Err(RequestError::NoResponder) => self.look_again(session, &placed).await,
             Err(RequestError::Silent) => match self.has_lapsed(&placed.entry.node).await {
                 Ok(true) => self.look_again(session, &placed).await,
@@ -197,9 +281,5 @@ impl Gateway {
             lock(&self.routes).insert(session.clone(), placed.clone());
         }
         Ok(placed)
-    }
-
-    fn forget(&self, session: &SessionId) {
-        lock(&self.routes).remove(session);
     }
 }

@@ -38,11 +38,11 @@ pub mod placement;
 mod record;
 mod runtime;
 
-pub use gateway::{Answer, CallError, Gateway};
-pub use interpreter::{Interpreter, Interpreters};
+pub use gateway::{Answer, CallError, Gateway, NodeHealth};
+pub use interpreter::{Interpreter, Interpreters, OwnRecord};
 pub use message::{Rebuilt, Refusal, Reply, Request};
 pub use names::{InvalidName, JobId, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};
-pub use node::{MAX_WAITING, Node, NodeOptions, REPLY_WITHIN};
+pub use node::{MAX_WAITING, Measure, Node, NodeOptions, REPLY_WITHIN};
 pub use owner::{AdoptError, Owner, OwnerServices, RunError};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime, timeout};

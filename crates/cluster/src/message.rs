@@ -1,6 +1,6 @@
 //! What gateways and nodes say to each other.
 
-use crate::engine::Epoch;
+use crate::engine::{Epoch, NodeState};
 use crate::names::{RequestKey, SessionId};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,20 @@ pub enum Request {
         /// The epoch of the entry, or `None` if the session is new.
         seen: Option<Epoch>,
     },
+    /// Put a session to sleep, so that another node can take it.
+    Release {
+        /// The session.
+        session: SessionId,
+        /// The epoch that the sender believes in.
+        epoch: Epoch,
+    },
+    /// Take sessions, take none, or give all away.
+    SetState {
+        /// The state.
+        state: NodeState,
+    },
+    /// Say that the node is there.
+    Ping,
 }
 
 /// A node's reply. It comes within a second: silence means trouble, not work.
@@ -49,6 +63,8 @@ pub enum Reply {
         /// The epoch.
         epoch: Epoch,
     },
+    /// The node has done it, or is there.
+    Done,
     /// The node did not do it.
     Refused {
         /// Why.

@@ -9,7 +9,7 @@
 use crate::engine::{
     AppendError, ClaimError, Engine, Entry, Epoch, Journals, Sequence, SessionState,
 };
-use crate::interpreter::{Interpreter, Interpreters};
+use crate::interpreter::{Interpreter, Interpreters, OwnRecord};
 use crate::message::Rebuilt;
 use crate::names::{NodeId, RequestKey, SessionId};
 use crate::record::{Chain, Damage, RecordBody};
@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// How long an owner waits before it asks again what became of an append.
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
@@ -74,6 +75,7 @@ pub enum RunError {
 pub struct Owner {
     surroundings: OwnerServices,
     session: SessionId,
+    entry: Entry,
     epoch: Epoch,
     last: Sequence,
     chain: Chain,
@@ -83,35 +85,35 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Takes a session whose directory entry has the epoch `seen`.
+    /// Takes a session whose directory entry has the epoch `seen`. `about` is for a session that has no entry yet.
     pub async fn adopt(
         surroundings: OwnerServices,
         node: &NodeId,
         session: &SessionId,
         seen: Option<Epoch>,
+        about: Value,
     ) -> Result<Owner, AdoptError> {
-        let epoch = claim(&surroundings.engine, node, session, seen).await?;
+        let (entry, epoch) = claim(&surroundings.engine, node, session, seen, about).await?;
         let (last, chain) = fence(&surroundings, node, session, epoch).await?;
         let journals = &surroundings.engine.journals;
         let read = journals.read(session, last).await;
         let records = read.map_err(|error| AdoptError::Engine(error.to_string()))?;
 
-        let opened = surroundings.interpreters.open(session).await;
+        let opened = surroundings.interpreters.open(session, &entry.about).await;
         let mut interpreter = opened.map_err(AdoptError::Interpreter)?;
         let mut read_chain = Chain::start();
         let mut answers = HashMap::new();
         let mut rebuilt = Rebuilt::default();
+        let mut owners = 0;
         for stored in records {
             let record = read_chain.follow(&stored.record)?;
             let RecordBody::Cell { key, cell, result } = record.body else {
+                owners += 1;
                 continue;
             };
             rebuilt.cells += 1;
             if let Err(difference) = interpreter.replay(&key, &cell, &result).await {
-                rebuilt.different += 1;
-                if rebuilt.differences.len() < MAX_TOLD_DIFFERENCES {
-                    rebuilt.differences.push(difference);
-                }
+                tell(&mut rebuilt, difference);
             }
             answers.insert(key, result);
         }
@@ -119,8 +121,13 @@ impl Owner {
             // The engine gave fewer records than it had when the fence was appended.
             return Err(AdoptError::Engine("the journal was not read whole".into()));
         }
+        let finished = interpreter.finish_rebuild(owners).await;
+        for difference in finished.map_err(AdoptError::Interpreter)? {
+            tell(&mut rebuilt, difference);
+        }
         Ok(Owner {
             session: session.clone(),
+            entry,
             epoch,
             last,
             chain,
@@ -165,6 +172,49 @@ impl Owner {
         .await?;
         self.answers.insert(key.clone(), result.clone());
         Ok(result)
+    }
+
+    /// What the directory says about the session.
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The records that the interpreter makes by itself, if it does.
+    pub(crate) fn take_records(&mut self) -> Option<mpsc::Receiver<OwnRecord>> {
+        self.interpreter.take_records()
+    }
+
+    /// Waits until nothing runs in the interpreter.
+    pub(crate) fn quiet(&self) -> crate::runtime::BoxFuture<'static, ()> {
+        self.interpreter.quiet()
+    }
+
+    /// Commits what happened in the interpreter without a request. After an error the owner must be dropped.
+    pub(crate) async fn commit_own(&mut self, record: OwnRecord) -> Result<(), RunError> {
+        let OwnRecord {
+            key,
+            cell,
+            result,
+            committed,
+        } = record;
+        self.answers.insert(key.clone(), result.clone());
+        let outcome = self.commit(RecordBody::Cell { key, cell, result }).await;
+        let _ = committed.send(outcome.clone());
+        outcome
+    }
+
+    /// Changes what the directory says about the session. The session's epoch is another one then.
+    pub(crate) async fn describe(&mut self, about: Value) -> Result<Epoch, ClaimError> {
+        let entry = Entry {
+            about,
+            ..self.entry.clone()
+        };
+        let directory = &self.surroundings.engine.directory;
+        self.epoch = directory
+            .claim(&self.session, Some(self.epoch), &entry)
+            .await?;
+        self.entry = entry;
+        Ok(self.epoch)
     }
 
     /// Appends a record and returns once it is known to be in the journal, or known to be refused.
@@ -214,23 +264,40 @@ async fn settle(
     }
 }
 
+fn tell(rebuilt: &mut Rebuilt, difference: String) {
+    rebuilt.different += 1;
+    if rebuilt.differences.len() < MAX_TOLD_DIFFERENCES {
+        rebuilt.differences.push(difference);
+    }
+}
+
 async fn claim(
     engine: &Engine,
     node: &NodeId,
     session: &SessionId,
     seen: Option<Epoch>,
-) -> Result<Epoch, AdoptError> {
+    about: Value,
+) -> Result<(Entry, Epoch), AdoptError> {
+    let about = match seen {
+        None => about,
+        Some(seen) => match engine.directory.get(session).await {
+            Ok(Some(placed)) if placed.epoch == seen => placed.entry.about,
+            Ok(_) => return Err(AdoptError::Lost),
+            Err(error) => return Err(AdoptError::Engine(error.to_string())),
+        },
+    };
     let entry = Entry {
         node: node.clone(),
         state: SessionState::Live,
+        about,
     };
     match engine.directory.claim(session, seen, &entry).await {
-        Ok(epoch) => Ok(epoch),
+        Ok(epoch) => Ok((entry, epoch)),
         Err(ClaimError::Lost) => Err(AdoptError::Lost),
         Err(ClaimError::Unknown(error)) => match engine.directory.get(session).await {
             // A node adopts a session once at a time, so an entry with its id that is newer than `seen` is from this claim.
             Ok(Some(placed)) if placed.entry == entry && Some(placed.epoch) > seen => {
-                Ok(placed.epoch)
+                Ok((entry, placed.epoch))
             }
             Ok(_) | Err(_) => Err(AdoptError::Engine(error)),
         },

@@ -65,6 +65,9 @@ mod tests {
             free_memory: 0,
             environments: Vec::new(),
             walls: "full".into(),
+            address: String::new(),
+            secret: String::new(),
+            load: 0.0,
         }
     }
 

@@ -23,6 +23,7 @@ fn sessions_jobs_and_blobs_are_there_after_a_restart() {
     let entry = Entry {
         node: NodeId::new("n").unwrap(),
         state: SessionState::Live,
+        about: serde_json::Value::Null,
     };
     let job = |id| Job {
         id: JobId::new(id).unwrap(),

@@ -58,6 +58,7 @@ pub struct HostBuilder {
     choice: PythonChoice,
     preload: Preload,
     pool: usize,
+    hash_seed: Option<u32>,
     journal: Journaling,
     dirs: Option<Dirs>,
 }
@@ -283,6 +284,13 @@ impl HostBuilder {
         self
     }
 
+    /// The seed of Python's hashes in all sessions: with the same one, a session that is made again on another machine finds sets in the
+    /// same order. Random for each host unless told. Sessions in containers have their own.
+    pub fn hash_seed(mut self, seed: u32) -> HostBuilder {
+        self.hash_seed = Some(seed);
+        self
+    }
+
     /// Whether sessions keep a journal, unless they say so themselves: `true`, `false` or a directory. Not unless told.
     pub fn journal(mut self, journal: impl Into<Journaling>) -> HostBuilder {
         self.journal = journal.into();
@@ -335,6 +343,7 @@ impl HostBuilder {
             dirs.clone(),
             self.preload,
             self.pool,
+            self.hash_seed,
             self.keep_warm.unwrap_or(KEEP_WARM),
             environment.python.clone(),
         );

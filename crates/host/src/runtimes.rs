@@ -23,6 +23,7 @@ pub(crate) struct Runtimes {
     dirs: Dirs,
     preload: Preload,
     pool: usize,
+    hash_seed: Option<u32>,
     keep_warm: Duration,
     /// The Python of the host's own environment, which stays.
     own: PathBuf,
@@ -57,6 +58,7 @@ impl Runtimes {
         dirs: Dirs,
         preload: Preload,
         pool: usize,
+        hash_seed: Option<u32>,
         keep_warm: Duration,
         own: PathBuf,
     ) -> Runtimes {
@@ -65,6 +67,7 @@ impl Runtimes {
             dirs,
             preload,
             pool,
+            hash_seed,
             keep_warm,
             own,
             has_idle_check: AtomicBool::new(false),
@@ -106,6 +109,7 @@ impl Runtimes {
         .shell(shell)
         .workspace_at(place.clone())
         .pool(self.pool)
+        .hash_seed(self.hash_seed)
         .start()
         .await?;
         if !self.is_own(&key) {

@@ -43,6 +43,9 @@ pub struct Cell {
     /// The number that the cell shall have, where it is higher than that of every cell before it; else, and when absent, the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// The idempotency key of the request for the cell, for its record in a journal.
+    #[serde(skip)]
+    pub key: Option<String>,
     /// Whether the value of the last expression is `_` in later cells, as at Python's own prompt. It stays in memory until the next one.
     #[serde(skip)]
     pub keep_value: bool,
@@ -158,6 +161,7 @@ impl Cell {
             env: fields.optional("env")?.unwrap_or_default(),
             silent: fields.optional("silent")?.unwrap_or_default(),
             count: fields.optional("count")?,
+            key: None,
             keep_value: false,
             script: None,
         };

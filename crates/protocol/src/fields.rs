@@ -86,6 +86,15 @@ impl Field for bool {
     }
 }
 
+impl Field for u32 {
+    const EXPECTED: &'static str = "a whole number from 0 to 4294967295";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        let number = value.as_u64().and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| Self::refuse(name, &value))
+    }
+}
+
 impl Field for u64 {
     const EXPECTED: &'static str = "a whole number, 0 or more";
 

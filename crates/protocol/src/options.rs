@@ -60,6 +60,9 @@ pub struct SessionOptions {
     pub imports: Vec<String>,
     /// Variables to bind beforehand.
     pub seed: Seed,
+    /// How the global generators of random numbers begin (`random`, numpy, torch); absent, each session draws fresh numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_seed: Option<u32>,
     /// Code that runs first, as cell 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
@@ -89,6 +92,7 @@ impl SessionOptions {
         "limits",
         "imports",
         "seed",
+        "random_seed",
         "setup",
         "journal",
         "replay",
@@ -173,6 +177,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             limits: fields.optional("limits")?.unwrap_or_default(),
             imports: fields.optional("imports")?.unwrap_or_default(),
             seed: fields.optional("seed")?.unwrap_or_default(),
+            random_seed: fields.optional("random_seed")?,
             setup: fields.optional("setup")?,
             journal: fields.optional("journal")?.unwrap_or_default(),
             replay: fields.optional("replay")?.unwrap_or_default(),

@@ -8,6 +8,7 @@
 mod agents;
 mod auth;
 mod backup;
+mod cluster;
 mod copies;
 mod demo;
 mod e2b;
@@ -31,6 +32,7 @@ mod web;
 pub use agents::AgentSetup;
 pub use auth::{Authentication, OpenIdOptions};
 pub use backup::{backup, restore};
+pub use cluster::ClusterOptions;
 pub use demo::Demo;
 pub use error::{ApiError, ServerError};
 pub use quotas::Quotas;

@@ -2,6 +2,7 @@
 
 use crate::agents::AgentSetup;
 use crate::auth::{Authentication, OpenIdOptions, Secret};
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::error::ServerError;
 use crate::quotas::Quotas;
 use crate::routes;
@@ -60,6 +61,8 @@ pub struct ServerOptions {
     pub mcp: Option<cellblock_mcp::Server>,
     /// How programs that speak the E2B API find the server.
     pub e2b: E2bOptions,
+    /// How the server is one of several. Without it the server is alone and needs no other program.
+    pub cluster: Option<ClusterOptions>,
 }
 
 /// How programs that speak the E2B API find a server.
@@ -105,6 +108,7 @@ impl ServerOptions {
             agent: None,
             mcp: None,
             e2b: E2bOptions::default(),
+            cluster: None,
         }
     }
 
@@ -153,7 +157,26 @@ impl Server {
         let store = tokio::task::spawn_blocking(move || Store::open(&data)).await;
         let store = store.map_err(|error| ServerError::Options(error.to_string()))??;
         store.mark_cut_off_runs().await?;
+        let cluster = options.cluster.clone();
+        let mut options = options;
+        if let Some(cluster) = &cluster {
+            // Requests of other nodes name this one as its heartbeat does.
+            options.allowed_hosts.extend(cluster.host());
+        }
         let state = AppState::new(host, store, options);
+        if let Some(cluster) = cluster {
+            if *state.authentication() == Authentication::Users {
+                return Err(ServerError::Options(
+                    "accounts with passwords are not shared between the nodes of a cluster: let a proxy name the user with --auth-header, or give --no-auth".to_owned(),
+                ));
+            }
+            if let Transport::Tls(_) = &state.options().transport {
+                return Err(ServerError::Options(
+                    "the nodes of a cluster speak plain HTTP with each other: put a proxy with TLS in front and give --behind-proxy".to_owned(),
+                ));
+            }
+            state.set_cluster(Cluster::join(&state, &cluster).await?);
+        }
         let router = routes::router(&state);
         Ok(Server { state, router })
     }
@@ -192,7 +215,24 @@ impl Server {
         self.state.options().check_address(address)?;
         self.state.set_address(address);
         let router = self.router();
+        if let Some(cluster) = self.state.cluster() {
+            cluster.start();
+        }
         let connections = TaskTracker::new();
+        let stopping = stop.clone();
+        let stop = CancellationToken::new();
+        let leaving = {
+            let (state, stop) = (self.state.clone(), stop.clone());
+            tokio::spawn(async move {
+                stopping.cancelled().await;
+                // Until its sessions are elsewhere, requests are still answered here.
+                if let Some(cluster) = state.cluster() {
+                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, cluster.leave()).await;
+                }
+                stop.cancel();
+            })
+        };
+        let _leaving = AbortOnDrop(leaving);
         let tls = match &self.state.options().transport {
             Transport::Tls(tls) => Some(tls.acceptor()),
             Transport::Plain | Transport::BehindTls => None,
@@ -250,6 +290,15 @@ impl Server {
         }
         closing.close();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.wait()).await;
+    }
+}
+
+/// Ends a task when it is dropped.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sessions of users: opened within the user's limits, found by their owner alone, rebuilt from their journals.
 
-use crate::auth::{Caller, random_id};
+use crate::auth::{Caller, random_id, random_seed};
 use crate::error::ApiError;
 use crate::live::{
     CellOutcome, DisplayFiles, EventRing, LiveSession, QueuedBy, SessionHooks, SessionParts,
@@ -56,6 +56,10 @@ impl AppState {
         let place = self.take_place(&caller.user, memory)?;
         let id = random_id("s")?;
         options.session = Some(id.clone());
+        if self.cluster().is_some() && options.random_seed.is_none() {
+            // Recorded, so that the session draws the same numbers when it is made again on another node.
+            options.random_seed = Some(random_seed()?);
+        }
         options.journal = Journaling::In(self.data("journals"));
         let session = self.host().open(options).await?;
         let row = SessionRow {
@@ -130,6 +134,9 @@ impl AppState {
         caller: &Caller,
         id: &str,
     ) -> Result<SessionRow, ApiError> {
+        if let Some(cluster) = self.cluster() {
+            return cluster.row(caller, id).await;
+        }
         let row = self.store().session(caller.id(), id).await?;
         row.ok_or_else(|| ApiError::not_found("session"))
     }
@@ -142,6 +149,9 @@ impl AppState {
     ) -> Result<Arc<LiveSession>, ApiError> {
         if let Some(live) = self.live().get(id).filter(|live| live.user == caller.id()) {
             return Ok(live);
+        }
+        if let Some(cluster) = self.cluster() {
+            return cluster.bring(self, caller, id).await;
         }
         let row = self.session_row(caller, id).await?;
         if row.status == SessionStatus::Closed {
@@ -164,12 +174,22 @@ impl AppState {
     /// The journal of a session of this caller.
     pub(crate) async fn journal(&self, caller: &Caller, id: &str) -> Result<Journal, ApiError> {
         let row = self.session_row(caller, id).await?;
-        self.read_journal(row.journal.as_deref()).await
+        self.journal_of(&row).await
+    }
+
+    async fn journal_of(&self, row: &SessionRow) -> Result<Journal, ApiError> {
+        match self.cluster() {
+            Some(cluster) => cluster.journal(&row.id).await,
+            None => self.read_journal(row.journal.as_deref()).await,
+        }
     }
 
     /// Closes a session for good. Its journal stays.
     pub(crate) async fn close_session(&self, id: &str) -> Result<(), ApiError> {
-        self.store().close_session(id).await?;
+        match self.cluster() {
+            Some(cluster) => cluster.close(id).await?,
+            None => self.store().close_session(id).await?,
+        }
         if let Some(live) = self.live().remove(id) {
             live.close().await;
         }
@@ -186,7 +206,7 @@ impl AppState {
     ) -> Result<Value, ApiError> {
         let row = self.session_row(caller, id).await?;
         let _place = self.take_place(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
-        let journal = self.read_journal(row.journal.as_deref()).await?;
+        let journal = self.journal_of(&row).await?;
         let restored = Restore::default()
             .journal(false)
             .run(self.host(), &journal)
@@ -268,16 +288,31 @@ impl AppState {
         last_cell: u64,
         place: Place,
     ) -> Result<Arc<LiveSession>, ApiError> {
-        if let Err(error) = self.store().add_session(row.clone()).await {
+        let added = match self.cluster() {
+            Some(cluster) => match self.store().user(&row.user).await {
+                Ok(user) => {
+                    let name = user.map(|user| user.name).unwrap_or_default();
+                    cluster.add(&name, &row, &session).await
+                }
+                Err(error) => Err(error.into()),
+            },
+            None => self
+                .store()
+                .add_session(row.clone())
+                .await
+                .map_err(Into::into),
+        };
+        if let Err(error) = added {
             session.close().await;
-            return Err(error.into());
+            return Err(error);
         }
         let live = self.add_live(&row, session, last_cell, None);
         drop(place);
         Ok(live)
     }
 
-    fn add_live(
+    /// Keeps a session in memory.
+    pub(crate) fn add_live(
         &self,
         row: &SessionRow,
         session: Session,
@@ -356,7 +391,7 @@ impl AppState {
 }
 
 /// What came of a replay, as JSON.
-fn report_json(report: &Report) -> Value {
+pub(crate) fn report_json(report: &Report) -> Value {
     let left_out = report.left_out.iter();
     let left_out = left_out.map(|left| json!({"cell": left.cell, "fate": left.fate}));
     let differences = report.differences.iter().map(|difference| {
@@ -401,7 +436,12 @@ impl SessionHooks for Hooks {
         }
         let (state, id, reason) = (self.state.clone(), session.id.clone(), reason.to_owned());
         tokio::spawn(async move {
-            let _ = state.store().session_ended(&id, &reason).await;
+            match state.cluster() {
+                Some(cluster) => cluster.put_to_sleep(&id).await,
+                None => {
+                    let _ = state.store().session_ended(&id, &reason).await;
+                }
+            }
         });
     }
 }

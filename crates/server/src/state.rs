@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, Provider, random_id, validate_user_name};
+use crate::cluster::Cluster;
 use crate::demo::DemoLink;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
@@ -49,6 +50,7 @@ struct Inner {
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<DemoLink>,
     openid: Option<Provider>,
+    cluster: OnceLock<Arc<Cluster>>,
     stop: CancellationToken,
 }
 
@@ -81,6 +83,7 @@ impl AppState {
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
                 openid,
+                cluster: OnceLock::new(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -213,6 +216,24 @@ impl AppState {
     /// The provider of logins, where there is one.
     pub(crate) fn openid(&self) -> Option<&Provider> {
         self.inner.openid.as_ref()
+    }
+
+    /// The server's part in its cluster, where it is one of several.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.inner.cluster.get()
+    }
+
+    /// Sets the server's part in its cluster. Only the first call counts.
+    pub(crate) fn set_cluster(&self, cluster: Arc<Cluster>) {
+        let _ = self.inner.cluster.set(cluster);
+    }
+
+    /// The user that another node of the cluster names. Nodes know users by their names.
+    pub(crate) async fn user_of_cluster(&self, name: &str) -> Result<User, ApiError> {
+        match self.authentication() {
+            Authentication::Off if name == LOCAL_USER => self.local_user().await,
+            _ => self.proxied_user(name).await,
+        }
     }
 
     /// The link to the demonstration, where the server is one.

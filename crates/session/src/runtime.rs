@@ -40,6 +40,7 @@ pub struct RuntimeBuilder {
     shell: Shell,
     place: WorkspacePlace,
     pool: usize,
+    hash_seed: Option<u32>,
     proxies: Arc<Proxies>,
     state: PathBuf,
     cache: PathBuf,
@@ -79,6 +80,7 @@ impl Runtime {
             shell: Shell::default(),
             place: WorkspacePlace::default(),
             pool: 0,
+            hash_seed: None,
             proxies: Arc::default(),
             state: state.into(),
             cache: cache.into(),
@@ -152,6 +154,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Fixes the seed of Python's hashes, so that sets of texts have the same order in every session of every machine with this seed.
+    pub fn hash_seed(mut self, seed: Option<u32>) -> RuntimeBuilder {
+        self.hash_seed = seed;
+        self
+    }
+
     /// Proxies that stand between this machine and what its sessions may reach. Forks go without.
     pub fn proxies(mut self, proxies: Proxies) -> RuntimeBuilder {
         self.proxies = Arc::new(proxies);
@@ -190,6 +198,7 @@ impl RuntimeBuilder {
             shell,
             place,
             pool,
+            hash_seed,
             proxies,
             state,
             cache,
@@ -230,6 +239,7 @@ impl RuntimeBuilder {
             guest,
             preload,
             shell,
+            hash_seed,
         };
         let described = Isolation {
             rung: Some(rung),

@@ -1,5 +1,8 @@
 //! The flags that several commands share.
 
+#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
+mod cluster;
 mod python;
 mod session;
 #[cfg_attr(not(feature = "mcp"), path = "tool_servers_absent.rs")]
@@ -9,6 +12,10 @@ mod tools;
 use cellblock::Locale;
 use clap::Args;
 
+#[cfg(feature = "server")]
+pub(crate) use cluster::ClusterArgs;
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::EngineArgs;
 pub(crate) use python::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 pub(crate) use session::{SessionArgs, duration, seconds};
 pub(crate) use tool_servers::ToolServers;

@@ -1,6 +1,6 @@
 //! The commands, one module each.
 
-#[cfg(not(all(feature = "jupyter", feature = "mcp", feature = "server")))]
+#[cfg(not(feature = "cluster"))]
 mod absent;
 pub(crate) mod ask;
 pub(crate) mod bench;
@@ -19,6 +19,8 @@ pub(crate) mod jupyter;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_absent.rs")]
 pub(crate) mod mcp;
 pub(crate) mod model;
+#[cfg_attr(not(feature = "cluster"), path = "nodes_absent.rs")]
+pub(crate) mod nodes;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod runs;

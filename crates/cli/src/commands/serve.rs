@@ -2,7 +2,9 @@
 
 use super::mcp;
 use crate::agent_run::{AgentArgs, ModelArgs};
-use crate::args::{ApprovalArgs, EnvironmentArgs, PythonArgs, SETUP_HINT, ToolboxArgs};
+use crate::args::{
+    ApprovalArgs, ClusterArgs, EnvironmentArgs, PythonArgs, SETUP_HINT, ToolboxArgs,
+};
 use crate::cell_run::Signals;
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
@@ -13,7 +15,7 @@ use cellblock::agent::Agent;
 use cellblock::env::Dirs;
 use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
-use cellblock::{Host, NetworkRule, Preload, SessionOptions, parse_size};
+use cellblock::{Host, Isolation, NetworkRule, Preload, SessionOptions, parse_size};
 use cellblock_server::{
     AgentSetup, Authentication, Demo, OpenIdOptions, Quotas, Server, ServerError, ServerOptions,
     Tls, Transport,
@@ -26,6 +28,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::{TcpListener, lookup_host};
 
+/// The seed of Python's hashes on all nodes of a cluster: a session that moves finds its sets in the same order. It protects nothing:
+/// code in a session can attack only itself.
+const CLUSTER_HASH_SEED: u32 = 1;
 /// Sessions that are made ahead of demand.
 const POOL_SIZE: usize = 2;
 
@@ -34,6 +39,8 @@ const POOL_SIZE: usize = 2;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -129,6 +136,7 @@ Examples:
   cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
   cellblock serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
   cellblock serve --openid-issuer https://id.example.org --openid-client cellblock --public-url https://box.example.org
+  cellblock serve --no-auth --cluster nats://a,nats://b,nats://c
   cellblock serve --backup server.tar                while it runs; --restore brings it back
   cellblock serve --quota sessions=4 --quota memory=4GiB --quota cost_per_day=2.5";
 
@@ -171,16 +179,25 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
         None => args.agent(tools.clone(), &config, console).await?,
     };
     options.check_address(address).map_err(refused)?;
-    let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
+    let mut builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
+    if args.cluster.is_chosen() {
+        builder = builder.hash_seed(CLUSTER_HASH_SEED);
+    }
     let host = args.environment.build(builder, None, console).await?;
     if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
     options.mcp = Some(args.mcp(tools, &config, &host)?);
-    let server = Server::open(host, options).await.map_err(refused)?;
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
+    options.cluster = args.cluster.options(listener.local_addr()?).await?;
+    if let Some(cluster) = &mut options.cluster {
+        let runtime = host.runtime(&Isolation::default()).await?;
+        cluster.walls = runtime.rung().to_string();
+    }
+    let node = options.cluster.as_ref().map(|cluster| cluster.node.clone());
+    let server = Server::open(host, options).await.map_err(refused)?;
     let scheme = if args.server.tls_cert.is_some() {
         "https"
     } else {
@@ -188,6 +205,9 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     };
     let url = format!("{scheme}://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
+    if let Some(node) = node {
+        console.say(&format!("node {node} of the cluster"));
+    }
     let found_by = match &args.server.e2b_domain {
         Some(domain) => format!("E2B_DOMAIN={domain}"),
         None => format!("E2B_API_URL={url} E2B_SANDBOX_URL={url}"),

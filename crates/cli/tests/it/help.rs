@@ -50,6 +50,8 @@ help! {
     the_help_of_model: ["model", "--help"];
     the_help_of_model_get: ["model", "get", "--help"];
     the_help_of_serve: ["serve", "--help"];
+    the_help_of_nodes: ["nodes", "--help"];
+    the_help_of_nodes_drain: ["nodes", "drain", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

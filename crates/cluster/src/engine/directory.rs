@@ -2,6 +2,7 @@ use super::EngineError;
 use crate::names::{NodeId, SessionId};
 use crate::runtime::BoxFuture;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The number of one ownership of a session. Each claim gets a larger number than all claims before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct Entry {
     pub node: NodeId,
     /// Whether the session has processes there.
     pub state: SessionState,
+    /// What the session's first node said about it, for lists: its user, its title. Every later owner keeps it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub about: Value,
 }
 
 /// An entry with the epoch of the claim that wrote it.

@@ -35,6 +35,15 @@ pub struct NodeRecord {
     pub environments: Vec<String>,
     /// The rung of its walls.
     pub walls: String,
+    /// Where other nodes reach it, such as `http://10.0.0.5:8742`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// What other nodes prove with that they are nodes of the cluster. Each start of a node draws a new one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub secret: String,
+    /// The share of its processors that is busy: 1 if there is work for all of them.
+    #[serde(default)]
+    pub load: f64,
 }
 
 /// Which nodes live: each node renews a lease, and a node whose lease lapsed is not listed.

@@ -12,6 +12,10 @@ use std::time::Duration;
 /// How many messages are read at once.
 const BATCH: usize = 500;
 
+/// How often a read is tried, and the pause between two attempts.
+const READ_ATTEMPTS: usize = 5;
+const READ_PAUSE: Duration = Duration::from_millis(50);
+
 /// How long a reader may be silent before the server removes it.
 const READER_AGE: Duration = Duration::from_secs(30);
 
@@ -82,7 +86,25 @@ impl Log {
     }
 
     /// The messages of a subject, or of several if it has wildcards. A server that is behind may leave out the newest ones.
+    ///
+    /// A reader that was just made may not be known yet to the server that is asked (503). So a read that fails is tried again.
     pub(super) async fn read(
+        &self,
+        subject: String,
+        which: DeliverPolicy,
+    ) -> Result<Vec<(String, Stored)>, EngineError> {
+        let mut attempts = 0;
+        loop {
+            let read = self.read_once(subject.clone(), which).await;
+            attempts += 1;
+            if read.is_ok() || attempts == READ_ATTEMPTS {
+                return read;
+            }
+            tokio::time::sleep(READ_PAUSE).await;
+        }
+    }
+
+    async fn read_once(
         &self,
         subject: String,
         which: DeliverPolicy,

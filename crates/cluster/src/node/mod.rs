@@ -3,7 +3,9 @@
 mod lease;
 mod serving;
 
-use crate::engine::{EngineError, Epoch, Incoming, NodeRecord, NodeState};
+use crate::engine::{
+    ClaimError, EngineError, Epoch, Incoming, NodeRecord, NodeState, SessionState,
+};
 use crate::lock::lock;
 use crate::message::{Refusal, Reply, Request, encode};
 use crate::names::{NodeId, RequestKey, SessionId};
@@ -27,18 +29,24 @@ pub const MAX_WAITING: usize = 16;
 const ADOPTING_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a node is told when it starts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NodeOptions {
     /// The first heartbeat. The node updates the number of sessions and the state.
     pub record: NodeRecord,
     /// The time between heartbeats.
     pub heartbeat: Duration,
+    /// Looks at the machine before each heartbeat, and notes what it sees. It must not take long.
+    pub measure: Option<Measure>,
 }
+
+/// Notes in a node's record how its machine is.
+pub type Measure = Arc<dyn Fn(&mut NodeRecord) + Send + Sync>;
 
 /// A node. [`Node::serve`] runs it.
 pub struct Node {
     surroundings: OwnerServices,
     heartbeat: Duration,
+    measure: Option<Measure>,
     lease: Lease,
     record: Mutex<NodeRecord>,
     sessions: Mutex<Sessions>,
@@ -62,6 +70,7 @@ impl Node {
         Arc::new(Node {
             surroundings,
             heartbeat: options.heartbeat,
+            measure: options.measure,
             lease: Lease::default(),
             record: Mutex::new(options.record),
             sessions: Mutex::default(),
@@ -104,6 +113,78 @@ impl Node {
         lock(&self.sessions).owned.len()
     }
 
+    /// The epoch under which the node owns a session, if it does.
+    pub fn epoch_of(&self, session: &SessionId) -> Option<Epoch> {
+        let sessions = lock(&self.sessions);
+        sessions.owned.get(session).map(|owned| owned.epoch)
+    }
+
+    /// Whether the node takes sessions.
+    pub fn state(&self) -> NodeState {
+        lock(&self.record).state
+    }
+
+    /// Takes a session whose directory entry has the epoch `seen`; `None` is for a new session, of which the directory will say `about`.
+    pub async fn take(
+        self: &Arc<Self>,
+        session: &SessionId,
+        seen: Option<Epoch>,
+        about: Value,
+    ) -> Result<Epoch, Refusal> {
+        let reply = match self.begin_adopting(session, seen) {
+            Err(reply) => reply,
+            // A task of its own, so that a caller that goes away does not leave the session half taken.
+            Ok(()) => {
+                let outcome = self.adopt_in_task(session.clone(), seen, about);
+                outcome.await.unwrap_or(Reply::Running)
+            }
+        };
+        match reply {
+            Reply::Adopted { epoch } => Ok(epoch),
+            Reply::Refused { why } => Err(why),
+            _ => Err(Refusal::Busy),
+        }
+    }
+
+    /// Ends a session on this node once nothing runs in it: it sleeps, or is closed. Returns whether the node had it.
+    pub async fn end(&self, session: &SessionId, state: SessionState) -> bool {
+        let Some(commands) = self.commands_of(session) else {
+            return false;
+        };
+        let (done, is_ended) = oneshot::channel();
+        let sent = commands.send(Command::End(state, done)).await;
+        drop(commands);
+        sent.is_ok() && is_ended.await.is_ok()
+    }
+
+    /// Changes what the directory says about a session of this node.
+    pub async fn describe(&self, session: &SessionId, about: Value) -> Result<(), ClaimError> {
+        let (done, described) = oneshot::channel();
+        if let Some(commands) = self.commands_of(session) {
+            let _ = commands.send(Command::Describe(about, done)).await;
+            if let Ok(described) = described.await {
+                return described;
+            }
+        }
+        Err(ClaimError::Lost)
+    }
+
+    fn commands_of(&self, session: &SessionId) -> Option<mpsc::Sender<Command>> {
+        let sessions = lock(&self.sessions);
+        let owned = sessions.owned.get(session);
+        owned.map(|owned| owned.commands.clone())
+    }
+
+    /// Notes the epoch that an owner's change of its directory entry made.
+    fn change_epoch(&self, session: &SessionId, before: Epoch, epoch: Epoch) {
+        let mut sessions = lock(&self.sessions);
+        if let Some(owned) = sessions.owned.get_mut(session)
+            && owned.epoch == before
+        {
+            owned.epoch = epoch;
+        }
+    }
+
     /// Takes no new sessions from now on, or takes them again.
     pub fn set_state(&self, state: NodeState) {
         lock(&self.record).state = state;
@@ -121,7 +202,8 @@ impl Node {
         let mut asleep = Vec::new();
         for commands in owned {
             let (done, is_asleep) = oneshot::channel();
-            if commands.send(Command::Sleep(done)).await.is_ok() {
+            let end = Command::End(SessionState::Asleep, done);
+            if commands.send(end).await.is_ok() {
                 asleep.push(is_asleep);
             }
         }
@@ -141,6 +223,9 @@ impl Node {
         // Counted from before the request, so that this lease ends before the engine's.
         let sent = runtime.now();
         let mut record = lock(&self.record).clone();
+        if let Some(measure) = &self.measure {
+            measure(&mut record);
+        }
         record.sessions = u32::try_from(self.sessions()).unwrap_or(u32::MAX);
         let members = &self.surroundings.engine.members;
         let renewed = timeout(&**runtime, self.heartbeat, members.renew(&record)).await;
@@ -178,6 +263,27 @@ impl Node {
                 cell,
             }) => self.pass_on(incoming, &session, epoch, key, cell),
             Ok(Request::Adopt { session, seen }) => self.adopt(incoming, session, seen),
+            Ok(Request::Release { session, epoch }) => {
+                let node = Arc::clone(self);
+                if node.epoch_of(&session) == Some(epoch) {
+                    self.spawn(async move {
+                        node.end(&session, SessionState::Asleep).await;
+                    });
+                }
+                incoming.reply(encode(&Reply::Done));
+            }
+            Ok(Request::SetState { state }) => {
+                let node = Arc::clone(self);
+                self.spawn(async move {
+                    node.set_state(state);
+                    node.renew_lease().await;
+                    incoming.reply(encode(&Reply::Done));
+                    if state == NodeState::Draining {
+                        node.drain().await;
+                    }
+                });
+            }
+            Ok(Request::Ping) => incoming.reply(encode(&Reply::Done)),
             Err(error) => {
                 let message = format!("the request is not understood: {error}");
                 refuse(incoming, Refusal::Failed { message });
@@ -225,36 +331,12 @@ impl Node {
     }
 
     fn adopt(self: &Arc<Self>, incoming: Incoming, session: SessionId, seen: Option<Epoch>) {
-        if !self.has_lease() {
-            return refuse(incoming, Refusal::Lease);
+        match self.begin_adopting(&session, seen) {
+            Ok(()) => {}
+            Err(Reply::Running) => return self.reply_later(incoming, Reply::Running),
+            Err(reply) => return incoming.reply(encode(&reply)),
         }
-        {
-            let record = lock(&self.record);
-            let mut sessions = lock(&self.sessions);
-            if sessions.adopting.contains(&session) {
-                return self.reply_later(incoming, Reply::Running);
-            }
-            if let Some(owned) = sessions.owned.get(&session)
-                && Some(owned.epoch) > seen
-            {
-                let epoch = owned.epoch;
-                return incoming.reply(encode(&Reply::Adopted { epoch }));
-            }
-            let taken = sessions.owned.len() + sessions.adopting.len();
-            if record.state != NodeState::Ready || taken >= record.capacity as usize {
-                return refuse(incoming, Refusal::Full);
-            }
-            // What the node has of an older epoch is worthless.
-            sessions.owned.remove(&session);
-            sessions.adopting.insert(session.clone());
-        }
-        let (done, outcome) = oneshot::channel();
-        let node = Arc::clone(self);
-        self.spawn(async move {
-            let reply = node.become_owner(&session, seen).await;
-            lock(&node.sessions).adopting.remove(&session);
-            let _ = done.send(reply);
-        });
+        let outcome = self.adopt_in_task(session, seen, Value::Null);
         let runtime = Arc::clone(&self.surroundings.runtime);
         self.spawn(async move {
             let reply = timeout(&*runtime, REPLY_WITHIN, outcome).await;
@@ -265,9 +347,56 @@ impl Node {
         });
     }
 
-    async fn become_owner(self: &Arc<Self>, session: &SessionId, seen: Option<Epoch>) -> Reply {
+    /// Keeps a place for a session. The reply says why that is not needed or not possible.
+    fn begin_adopting(&self, session: &SessionId, seen: Option<Epoch>) -> Result<(), Reply> {
+        if !self.has_lease() {
+            return Err(refused(Refusal::Lease));
+        }
+        let record = lock(&self.record);
+        let mut sessions = lock(&self.sessions);
+        if sessions.adopting.contains(session) {
+            return Err(Reply::Running);
+        }
+        if let Some(owned) = sessions.owned.get(session)
+            && Some(owned.epoch) > seen
+        {
+            let epoch = owned.epoch;
+            return Err(Reply::Adopted { epoch });
+        }
+        let taken = sessions.owned.len() + sessions.adopting.len();
+        if record.state != NodeState::Ready || taken >= record.capacity as usize {
+            return Err(refused(Refusal::Full));
+        }
+        // What the node has of an older epoch is worthless.
+        sessions.owned.remove(session);
+        sessions.adopting.insert(session.clone());
+        Ok(())
+    }
+
+    fn adopt_in_task(
+        self: &Arc<Self>,
+        session: SessionId,
+        seen: Option<Epoch>,
+        about: Value,
+    ) -> oneshot::Receiver<Reply> {
+        let (done, outcome) = oneshot::channel();
+        let node = Arc::clone(self);
+        self.spawn(async move {
+            let reply = node.become_owner(&session, seen, about).await;
+            lock(&node.sessions).adopting.remove(&session);
+            let _ = done.send(reply);
+        });
+        outcome
+    }
+
+    async fn become_owner(
+        self: &Arc<Self>,
+        session: &SessionId,
+        seen: Option<Epoch>,
+        about: Value,
+    ) -> Reply {
         let surroundings = self.surroundings.clone();
-        let owner = match Owner::adopt(surroundings, &self.id(), session, seen).await {
+        let owner = match Owner::adopt(surroundings, &self.id(), session, seen, about).await {
             Ok(owner) => owner,
             Err(AdoptError::Lost) => return refused(Refusal::Moved),
             // The next attempt may find the engine again.

@@ -324,7 +324,7 @@ pub(crate) async fn blobs_are_stored_under_their_digest(engine: Engine) {
 
 pub(crate) async fn a_session_moves_with_its_variables_and_the_old_owner_is_fenced(engine: Engine) {
     let (session, surroundings) = (new_session(), surroundings(&engine));
-    let adopt = |seen| Owner::adopt(surroundings.clone(), &ANY_NODE, &session, seen);
+    let adopt = |seen| Owner::adopt(surroundings.clone(), &ANY_NODE, &session, seen, Value::Null);
     let mut old = adopt(None).await.unwrap();
     assert_eq!(old.run(&key("a"), &Value::Null).await, Ok(json!(1)));
     assert_eq!(old.run(&key("b"), &Value::Null).await, Ok(json!(2)));
@@ -372,7 +372,7 @@ pub(crate) async fn a_drained_node_has_no_sessions_and_they_go_on_elsewhere(engi
 
 pub(crate) async fn a_changed_journal_is_not_replayed(engine: Engine) {
     let (session, surroundings) = (new_session(), surroundings(&engine));
-    let mut owner = Owner::adopt(surroundings.clone(), &ANY_NODE, &session, None)
+    let mut owner = Owner::adopt(surroundings.clone(), &ANY_NODE, &session, None, Value::Null)
         .await
         .unwrap();
     owner.run(&key("a"), &Value::Null).await.unwrap();
@@ -385,7 +385,14 @@ pub(crate) async fn a_changed_journal_is_not_replayed(engine: Engine) {
         .append(&session, last.sequence, forged.into())
         .await;
     appended.unwrap();
-    let refused = Owner::adopt(surroundings, &ANY_NODE, &session, Some(owner.epoch())).await;
+    let refused = Owner::adopt(
+        surroundings,
+        &ANY_NODE,
+        &session,
+        Some(owner.epoch()),
+        Value::Null,
+    )
+    .await;
     let message = refused.err().unwrap().to_string();
     assert_eq!(
         message,
@@ -425,6 +432,7 @@ fn entry(node: &str) -> Entry {
     Entry {
         node: NodeId::new(node).unwrap(),
         state: SessionState::Live,
+        about: Value::Null,
     }
 }
 
@@ -438,6 +446,9 @@ fn record(node: &NodeId) -> NodeRecord {
         free_memory: 1 << 30,
         environments: vec!["lock".into()],
         walls: "full".into(),
+        address: String::new(),
+        secret: String::new(),
+        load: 0.0,
     }
 }
 
@@ -483,6 +494,7 @@ async fn start_nodes(engine: &Engine, count: usize) -> (Vec<Arc<Node>>, Arc<Atom
         let options = NodeOptions {
             record: record(&new_node()),
             heartbeat: HEARTBEAT,
+            measure: None,
         };
         let node = Node::new(surroundings, options);
         let serving = Arc::clone(&node);
@@ -508,6 +520,7 @@ impl Interpreters for Counters {
     fn open<'a>(
         &'a self,
         _session: &'a SessionId,
+        _about: &'a Value,
     ) -> BoxFuture<'a, Result<Box<dyn Interpreter>, String>> {
         Box::pin(async move {
             let counter = Counter {

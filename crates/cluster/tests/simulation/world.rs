@@ -187,9 +187,16 @@ impl World {
             free_memory: 0,
             environments: Vec::new(),
             walls: "full".into(),
+            address: String::new(),
+            secret: String::new(),
+            load: 0.0,
         };
-        let heartbeat = HEARTBEAT;
-        let node = Node::new(surroundings, NodeOptions { record, heartbeat });
+        let options = NodeOptions {
+            record,
+            heartbeat: HEARTBEAT,
+            measure: None,
+        };
+        let node = Node::new(surroundings, options);
         runtime.spawn(Box::pin(async move {
             node.serve().await.unwrap();
         }));
@@ -295,6 +302,7 @@ impl Interpreters for Lists {
     fn open<'a>(
         &'a self,
         session: &'a SessionId,
+        _about: &'a Value,
     ) -> BoxFuture<'a, Result<Box<dyn Interpreter>, String>> {
         self.shared.adoptions.fetch_add(1, Ordering::Relaxed);
         let number = self.dice.lock().unwrap().number();

@@ -14,4 +14,5 @@ mod notebooks;
 mod restoring;
 mod scene;
 mod scripts;
+mod second_place;
 mod writing;

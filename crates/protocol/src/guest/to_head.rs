@@ -51,6 +51,9 @@ pub enum ToHead {
         /// Variables of the environment, where this session's differ from the zygote's.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         environment: Vec<(String, String)>,
+        /// How the global generators of random numbers begin.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        random: Option<u32>,
     },
     /// List the variables.
     Vars { seq: u64 },

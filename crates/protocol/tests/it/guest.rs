@@ -50,6 +50,7 @@ fn operations_are_written_as_the_guest_reads_them() {
                 variables: Seed::from_iter([("x".to_owned(), bytes_seed(b"a"))]),
                 imports: vec![],
                 environment: vec![],
+                random: None,
             },
             json!({"op": "seed", "seq": 2, "variables": {"x": {"$bytes": "YQ=="}}}),
         ),

@@ -21,7 +21,7 @@ fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "unlisted_hosts": "ask", "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
-        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
+        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "random_seed": 7, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
     let expected = SessionOptions {
         session: Some("a.b-c_1".to_owned()),
@@ -50,6 +50,7 @@ fn every_option_is_read() {
             ("größe".to_owned(), json!(3)),
             ("raw".to_owned(), bytes_seed(&[0, 1])),
         ]),
+        random_seed: Some(7),
         setup: Some("import os".to_owned()),
         journal: Journaling::In(PathBuf::from("/home/me/journals")),
         replay: Replay::Within(std::time::Duration::from_secs(5)),

@@ -39,6 +39,11 @@ impl LiveChat {
         lock(&self.session).clone()
     }
 
+    /// Whether a question is being answered.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.current.get().is_some()
+    }
+
     /// Where the session of the chat stands, once code ran.
     pub(super) fn session_slot(&self) -> Arc<Mutex<Option<Arc<LiveSession>>>> {
         Arc::clone(&self.session)

@@ -1,6 +1,7 @@
 //! The caller of a request, and what that caller may do.
 
 use super::{Authentication, hash_of};
+use crate::cluster::{Peer, peer_user};
 use crate::error::ApiError;
 use crate::http::changes_state;
 use crate::state::AppState;
@@ -97,6 +98,9 @@ pub(crate) async fn authorize(
         found.check(scope)?;
     }
     if let Some(found) = found {
+        if found.is_peer {
+            request.extensions_mut().insert(Peer);
+        }
         // A browser sends a cookie by itself, also for a foreign page; this header it does not.
         let is_ambient = found.token.is_none();
         let headers = request.headers();
@@ -129,6 +133,8 @@ pub(crate) async fn mark_programs(mut request: Request, next: Next) -> Response 
 struct Found {
     user: User,
     token: Option<TokenRow>,
+    /// Whether another node of the cluster sent the request, for this user.
+    is_peer: bool,
 }
 
 impl Found {
@@ -156,9 +162,20 @@ impl Found {
 }
 
 async fn identify(state: &AppState, headers: &HeaderMap) -> Result<Option<Found>, ApiError> {
+    let found = |user| Found {
+        user,
+        token: None,
+        is_peer: false,
+    };
+    if let Some(user) = peer_user(state, headers).await? {
+        let is_peer = true;
+        return Ok(Some(Found {
+            is_peer,
+            ..found(user)
+        }));
+    }
     if *state.authentication() == Authentication::Off {
-        let user = state.local_user().await?;
-        return Ok(Some(Found { user, token: None }));
+        return Ok(Some(found(state.local_user().await?)));
     }
     if let Some(text) = token_text(headers) {
         return by_token(state, text).await.map(Some);
@@ -176,9 +193,7 @@ async fn identify(state: &AppState, headers: &HeaderMap) -> Result<Option<Found>
             None => None,
         },
     };
-    Ok(user
-        .filter(|user| !user.disabled)
-        .map(|user| Found { user, token: None }))
+    Ok(user.filter(|user| !user.disabled).map(found))
 }
 
 /// The user that the proxy named. Two values mean that the caller sent one of them.
@@ -215,6 +230,7 @@ async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
     Ok(Found {
         user,
         token: Some(token),
+        is_peer: false,
     })
 }
 

@@ -13,7 +13,7 @@ pub(crate) use caller::{
 pub use openid::OpenIdOptions;
 pub(crate) use openid::{CALLBACK_PATH, Identity, OpenIdError, Provider};
 pub(crate) use passwords::{check_password, hash_password, validate_password, validate_user_name};
-pub(crate) use secrets::{Secret, hash_of, random_id};
+pub(crate) use secrets::{Secret, hash_of, random_id, random_seed};
 pub(crate) use tries::LoginTries;
 
 /// How callers prove who they are.

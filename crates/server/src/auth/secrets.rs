@@ -38,6 +38,13 @@ pub(crate) fn random_id(prefix: &str) -> Result<String, ApiError> {
     Ok(prefix.chars().chain(letters).collect())
 }
 
+/// A number with which generators of random numbers can begin.
+pub(crate) fn random_seed() -> Result<u32, ApiError> {
+    let mut bytes = [0; 4];
+    fill(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
 /// Random bytes from the kernel.
 pub(super) fn fill(bytes: &mut [u8]) -> Result<(), ApiError> {
     getrandom::fill(bytes)

@@ -1,5 +1,6 @@
 //! Cells: run, interrupted, and answered while they wait.
 
+use super::keys::{self, Queued};
 use super::sse::{self, Wanted};
 use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// The longest result of a tool.
 pub(super) const MAX_RESULT_BYTES: usize = 16 << 20;
@@ -98,18 +100,37 @@ async fn start(
     JsonBody(cell): JsonBody<Cell>,
 ) -> Result<Response, ApiError> {
     let live = state.session(&caller, &id).await?;
-    let after = live.ring.newest();
-    let (number, outcome) = state.queue_cell(&caller, &live, cell).await?;
     let wants_events = headers
         .get_all(ACCEPT)
         .iter()
         .filter_map(|accept| accept.to_str().ok())
         .any(|accept| accept.contains("text/event-stream"));
+    let wants_number = query.wait.is_none_or(|wait| wait == "0" || wait == "false");
+    let after = live.ring.newest();
+    let queued = match (state.cluster(), keys::idempotency_key(&headers)?) {
+        (Some(cluster), Some(key)) => {
+            keys::queue(&state, cluster, &caller, &live, cell, key).await?
+        }
+        _ => Queued::New(state.queue_cell(&caller, &live, cell).await?),
+    };
+    let (number, outcome) = match queued {
+        Queued::New(queued) => queued,
+        Queued::Done(result) if wants_events => {
+            let ring = keys::ring_of(&live, *result).await;
+            return Ok(sse::stream(&state, ring, 0, Wanted::All).into_response());
+        }
+        Queued::Done(result) => {
+            let (answer, outcome) = oneshot::channel();
+            let number = result.cell;
+            let _ = answer.send(Ok(result));
+            (number, outcome)
+        }
+    };
     if wants_events {
         let ring = Arc::clone(&live.ring);
         return Ok(sse::stream(&state, ring, after, Wanted::Cell(number)).into_response());
     }
-    if query.wait.is_none_or(|wait| wait == "0" || wait == "false") {
+    if wants_number {
         let answer = json!({"session": id, "cell": number, "after": after});
         return Ok((StatusCode::ACCEPTED, Json(answer)).into_response());
     }

@@ -8,6 +8,7 @@ pub(crate) mod completions;
 mod evaluations;
 mod files;
 mod history;
+mod keys;
 mod login;
 mod machine;
 pub(crate) mod mcp;

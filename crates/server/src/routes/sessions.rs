@@ -137,6 +137,18 @@ async fn open(
 }
 
 async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Value>, ApiError> {
+    if let Some(cluster) = state.cluster() {
+        let rows = cluster.rows(&caller).await?;
+        let sessions = rows.iter().map(|(row, placed)| {
+            let mut session = session_json(row, None);
+            session["node"] = json!(placed.entry.node);
+            if placed.entry.state == cellblock_cluster::engine::SessionState::Live {
+                session["state"] = json!("live");
+            }
+            session
+        });
+        return Ok(Json(json!({"sessions": sessions.collect::<Vec<_>>()})));
+    }
     let rows = state.store().sessions(caller.id()).await?;
     let sessions = rows
         .iter()
@@ -196,8 +208,11 @@ async fn rename(
 ) -> Result<Json<Value>, ApiError> {
     let row = state.session_row(&caller, &id).await?;
     let title = title(Some(&request.title), &row.title)?;
-    state.store().set_session_title(&id, &title).await?;
     let row = SessionRow { title, ..row };
+    match state.cluster() {
+        Some(cluster) => cluster.rename(&caller.user.name, &row).await?,
+        None => state.store().set_session_title(&id, &row.title).await?,
+    }
     Ok(Json(session_json(&row, state.live().get(&id).as_ref())))
 }
 

@@ -1,6 +1,7 @@
 //! One route: its path, what it needs, what it takes and answers, and the function that does it.
 
 use crate::auth::{Access, authorize};
+use crate::cluster::to_owner;
 use crate::state::AppState;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
@@ -102,8 +103,13 @@ impl Route {
     /// The function, behind the check of the caller and the limit of the body.
     pub(crate) fn into_handler(self, state: &AppState) -> MethodRouter<AppState> {
         let check = from_fn_with_state((state.clone(), self.access), authorize);
-        self.handler
-            .layer(DefaultBodyLimit::max(self.max_body_bytes))
-            .layer(check)
+        let handler = self
+            .handler
+            .layer(DefaultBodyLimit::max(self.max_body_bytes));
+        match self.path.starts_with("/v1/sessions") {
+            true => handler.layer(from_fn_with_state(state.clone(), to_owner)),
+            false => handler,
+        }
+        .layer(check)
     }
 }

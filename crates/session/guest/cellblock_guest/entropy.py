@@ -21,6 +21,8 @@ _FUNCTIONS = {
 _LIBRARIES = tuple(_FUNCTIONS)
 
 _seeded: set[str] = set()
+# What the generators begin with, where the host says so: a list with one number.
+_fixed: list[int] = []
 # What a library had before seeds were noticed: to draw a fresh seed, to get the state, and to set it.
 _originals: dict[str, dict[str, Callable[..., Any]]] = {}
 
@@ -58,6 +60,14 @@ def is_seeded(name: str) -> bool:
     return name in _seeded
 
 
+def fix(seed: int) -> None:
+    """Begin with this number, in the generators that are loaded and in those that are loaded later. A session that is made again on
+    another machine then draws the same numbers."""
+    _fixed[:] = [seed]
+    for name in _LIBRARIES:
+        _begin_fixed(name)
+
+
 def notice_seeds() -> None:
     """From now on, notice when the code seeds a generator."""
     for name in _LIBRARIES:
@@ -85,6 +95,14 @@ def _notice(name: str) -> None:
     _originals[name] = _functions(name)
     for setter in (seed, set_state):
         setattr(library, setter, _noticing(name, getattr(library, setter)))
+    _begin_fixed(name)
+
+
+def _begin_fixed(name: str) -> None:
+    if _fixed and name in modules:
+        library: Any = modules[name]
+        getattr(library, _FUNCTIONS[name][0])(_fixed[0])
+        _seeded.add(name)
 
 
 def _noticing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -278,6 +278,8 @@ class Head:
         self.channel.disown()
 
     def _seed(self, request: Frame) -> Frame:
+        if (number := request.get("random")) is not None:
+            entropy.fix(number)
         seeds.plant(self._interpreter.namespace, request.get("variables") or {})
         os.environ.update(request.get("environment") or {})
         imports = request.get("imports") or []

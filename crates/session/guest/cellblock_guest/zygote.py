@@ -41,7 +41,9 @@ def main(control: int, library: int, preload: str, walls: int, shell: str) -> No
     os.close(library)
     socket = _socket.socket(fileno=control)
     loaded = _import_all(preload)
-    os.environ.pop("CELLBLOCK_FONT_CACHE", None)
+    # Variables for this process alone.
+    for name in ("CELLBLOCK_FONT_CACHE", "PYTHONHASHSEED"):
+        os.environ.pop(name, None)
     prepared = head.Head()
     if shell != "plain":
         prepared.use_ipython(shell)

@@ -11,7 +11,7 @@ use crate::journal::Record;
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// The effect of a command on the running cell.
 pub(crate) enum ForCell {
@@ -145,14 +145,17 @@ impl Actor {
                 self.checkpoints
                     .note_processes(self.shared.processes.mark());
                 let (result, after) = self.run(cell.clone(), number, events).await;
-                let over = Event::Result {
-                    result: Box::new(result.clone()),
-                };
-                ring.push(Some(number), over);
                 let record = self
                     .cells
                     .journal
                     .ended(&result, self.checkpoints.current());
+                if let Err(reason) = self.cells.journal.commit_cell(&record.ended).await {
+                    return self.end_unrecorded(reply, reason);
+                }
+                let over = Event::Result {
+                    result: Box::new(result.clone()),
+                };
+                ring.push(Some(number), over);
                 self.checkpoints.announced = result.state.checkpoint.clone();
                 let _ = reply.send(Ok(result));
                 self.cells.journal.cell(&record.ended);
@@ -166,7 +169,10 @@ impl Actor {
                 if let Ok(Undone { cell, .. }) = outcome {
                     let (count, stands) = (count as u64, cell);
                     let recorder = &self.cells.journal.recorder;
-                    recorder.note(Record::Undone { count, stands });
+                    let record = Record::Undone { count, stands };
+                    if let Err(reason) = recorder.commit(record).await {
+                        return self.end_unrecorded(reply, reason);
+                    }
                 }
                 let after = match &outcome {
                     Err(Error::Ended { reason, .. }) => AfterCell::Over(reason.clone()),
@@ -187,6 +193,20 @@ impl Actor {
                 after
             }
         }
+    }
+
+    /// Ends the session whose last change could not be recorded: its memory is not what its journal says.
+    fn end_unrecorded<T>(
+        &self,
+        reply: oneshot::Sender<Result<T, Error>>,
+        reason: String,
+    ) -> AfterCell {
+        let session = self.shared.id.clone();
+        let _ = reply.send(Err(Error::Ended {
+            session,
+            reason: reason.clone(),
+        }));
+        AfterCell::Over(reason)
     }
 
     async fn answer_question(&mut self, question: Question) -> AfterCell {

@@ -28,7 +28,14 @@ impl Actor {
                 if let Some(step) = step
                     && reply.clone().done().is_ok()
                 {
-                    self.cells.journal.note(record);
+                    if let Err(reason) = self.cells.journal.commit(record).await {
+                        let session = self.shared.id.clone();
+                        let error = Error::Ended {
+                            session,
+                            reason: reason.clone(),
+                        };
+                        return (Err(error), AfterCell::Over(reason));
+                    }
                     self.checkpoints.steps.note_operation(step);
                 }
                 (Ok(reply), AfterCell::GoesOn)

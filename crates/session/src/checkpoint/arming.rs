@@ -9,6 +9,7 @@ use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
 use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
@@ -55,7 +56,8 @@ impl Actor {
         if self.can_start_anew() {
             return self.begin_at_origin();
         }
-        if self.options.arming == Arming::Strict {
+        let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
+        if self.options.arming == Arming::Strict && !is_replaying {
             self.arm_again().await;
         }
     }

@@ -23,7 +23,7 @@ pub use record::{
     CallOutcome, Ended, InputAnswer, Line, Opened, PythonUsed, Record, RecordedCall, RecordedInput,
     VERSION,
 };
-pub use recorder::JournalStatus;
 pub(crate) use recorder::{CellRecord, Recorder, SessionJournal, begin};
+pub use recorder::{JournalSink, JournalStatus};
 pub use summary::{CellFate, CellSummary, JournalSummary, Step};
 pub(crate) use writer::weight_of;

@@ -80,6 +80,17 @@ impl Journal {
         Journal::from_lines(path, lines, broken, is_alive)
     }
 
+    /// The journal that these records make, in order. It has no file: `id` stands for one in messages.
+    pub fn from_records(
+        id: &str,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Journal, JournalError> {
+        let numbered = (0..).zip(records);
+        let line = |(n, record)| Line { n, at: 0.0, record };
+        let lines = numbered.map(line).collect();
+        Journal::from_lines(Path::new(id), lines, None, false)
+    }
+
     fn from_lines(
         path: &Path,
         lines: Vec<Line>,

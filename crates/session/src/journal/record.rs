@@ -50,6 +50,9 @@ pub enum Record {
         /// Whether its value was kept as `_`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         keep_value: bool,
+        /// The idempotency key of the request for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// A cell ended.
     Ended(Box<Ended>),

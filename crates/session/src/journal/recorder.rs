@@ -1,16 +1,21 @@
-//! The recorder of one session: it hands records to the writer thread and never waits.
+//! The recorder of one session: it hands records to the writer thread and never waits, unless the session was given a second place for
+//! its records.
 
 use crate::actor::Actor;
 use crate::events::SessionEvents;
 use crate::journal::bounds;
+use crate::journal::directory::JournalError;
 use crate::journal::notes::CellNotes;
+use crate::journal::reader::Journal;
 use crate::journal::record::{Ended, Opened, PythonUsed, Record, VERSION};
 use crate::journal::writer::{Key, Listener, Message, WriterThread};
 use crate::runtime::RuntimeState;
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Cell, CellResult, Journaling, SessionOptions};
 use cellblock_records::{RecordDirectory, new_id, seconds_since_1970};
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -42,17 +47,35 @@ struct OpenJournal {
     path: PathBuf,
     writer: Arc<WriterThread>,
     listener: Listener,
+    opened: Opened,
+    /// Where each record must be before the session goes on, if the session was given such a place.
+    sink: OnceLock<Arc<dyn JournalSink>>,
+}
+
+/// A second place for the records of a session, which a session waits for: see [`Session::commit_to`](crate::Session::commit_to).
+pub trait JournalSink: fmt::Debug + Send + Sync {
+    /// Keeps a record for the next [`commit`](JournalSink::commit). The session does not wait for it.
+    fn note(&self, record: Record);
+
+    /// Stores a record, after all that were noted before. The session answers its caller once this returns.
+    ///
+    /// An error ends the session, for this reason: its memory holds what is not recorded.
+    fn commit(
+        &self,
+        record: Record,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
 impl Recorder {
     /// Begins a journal in this directory. There is a file once something happened.
     pub(crate) fn open(directory: &Path, opened: Opened, logs: &SessionEvents) -> Recorder {
-        let inner = OpenJournal::new(directory, &opened.session, WriterThread::shared(), logs);
+        let writer = WriterThread::shared();
+        let inner = OpenJournal::new(directory, opened.session.clone(), opened, writer, logs);
         let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
             path: inner.path.clone(),
             at: seconds_since_1970(),
-            opened: Record::Opened(Box::new(opened)),
+            opened: Record::Opened(Box::new(inner.opened.clone())),
             listener: inner.listener.clone(),
         });
         inner.check(is_accepted);
@@ -75,7 +98,8 @@ impl Recorder {
             return Recorder::default();
         };
         let directory = parent.path.parent().unwrap_or(Path::new("."));
-        let inner = OpenJournal::new(directory, session, Arc::clone(&parent.writer), logs);
+        let (opened, writer) = (parent.opened.clone(), Arc::clone(&parent.writer));
+        let inner = OpenJournal::new(directory, session.to_owned(), opened, writer, logs);
         let is_accepted = inner.writer.send(Message::Fork {
             key: inner.key,
             from: parent.key,
@@ -111,21 +135,74 @@ impl Recorder {
 
     /// Records something.
     pub(crate) fn note(&self, record: Record) {
-        if let Some(inner) = &self.inner
-            && inner.listener.stopped.get().is_none()
-        {
-            inner.check(inner.writer.write(inner.key, seconds_since_1970(), record));
+        let Some(inner) = &self.inner else {
+            return;
+        };
+        if let Some(sink) = inner.sink.get() {
+            sink.note(record.clone());
         }
+        inner.write(record);
+    }
+
+    /// Records something, and waits until the record is in the session's second place, if the session has one. An error says why the
+    /// session must end.
+    pub(crate) async fn commit(&self, record: Record) -> Result<(), String> {
+        let Some(inner) = &self.inner else {
+            return Ok(());
+        };
+        if let Some(sink) = inner.sink.get() {
+            sink.commit(record.clone()).await?;
+        }
+        inner.write(record);
+        Ok(())
+    }
+
+    /// The second place for records, if the session has one.
+    fn sink(&self) -> Option<&Arc<dyn JournalSink>> {
+        self.inner.as_ref()?.sink.get()
     }
 
     /// Records that the host wrote a file.
-    pub(crate) fn put_file(&self, path: &str, contents: Arc<Vec<u8>>) {
+    pub(crate) async fn put_file(&self, path: &str, contents: Arc<Vec<u8>>) -> Result<(), String> {
         let bytes = contents.len() as u64;
-        self.note(Record::PutFile {
+        let record = Record::PutFile {
             path: path.to_owned(),
             bytes,
             contents: (bytes <= bounds::MAX_FILE_BYTES).then_some(contents),
+        };
+        self.commit(record).await
+    }
+
+    /// Sends all later records to this place too. Only the first call counts.
+    pub(crate) fn commit_to(&self, sink: Arc<dyn JournalSink>) {
+        if let Some(inner) = &self.inner {
+            let _ = inner.sink.set(sink);
+        }
+    }
+
+    /// All records so far. Without a journal there are none.
+    pub(crate) async fn records(&self) -> Result<Vec<Record>, JournalError> {
+        let Some(inner) = &self.inner else {
+            return Ok(Vec::new());
+        };
+        let (done, written) = oneshot::channel();
+        inner.writer.send(Message::Flush { done });
+        let _ = written.await;
+        let opened = Record::Opened(Box::new(inner.opened.clone()));
+        let path = inner.path.clone();
+        let read = tokio::task::spawn_blocking(move || match path.exists() {
+            true => Journal::read(&path).map(|journal| journal.lines),
+            // Nothing happened yet.
+            false => Ok(Vec::new()),
         });
+        let lines = read.await.unwrap_or_else(|error| {
+            Err(JournalError::Unreadable {
+                path: inner.path.clone(),
+                source: std::io::Error::other(error),
+            })
+        })?;
+        let later = lines.into_iter().map(|line| line.record);
+        Ok([opened].into_iter().chain(later).collect())
     }
 
     /// Records that the session is over, and waits until that is written.
@@ -142,7 +219,8 @@ impl Recorder {
 impl OpenJournal {
     fn new(
         directory: &Path,
-        session: &str,
+        session: String,
+        opened: Opened,
         writer: Arc<WriterThread>,
         logs: &SessionEvents,
     ) -> OpenJournal {
@@ -153,10 +231,18 @@ impl OpenJournal {
             id,
             writer,
             listener: Listener {
-                session: session.to_owned(),
+                session,
                 stopped: Arc::new(OnceLock::new()),
                 logs: logs.clone(),
             },
+            opened,
+            sink: OnceLock::new(),
+        }
+    }
+
+    fn write(&self, record: Record) {
+        if self.listener.stopped.get().is_none() {
+            self.check(self.writer.write(self.key, seconds_since_1970(), record));
         }
     }
 
@@ -226,6 +312,7 @@ impl SessionJournal {
                         env: of.env.clone(),
                         silent: of.silent,
                         keep_value: of.keep_value,
+                        key: of.key.clone(),
                     });
                 }
             }
@@ -255,10 +342,18 @@ impl SessionJournal {
         CellRecord { ended, gap }
     }
 
+    /// Brings the record of a cell to the second place for records, if the session has one. An error says why the session must end.
+    pub(crate) async fn commit_cell(&self, ended: &Ended) -> Result<(), String> {
+        match self.recorder.sink() {
+            Some(sink) => sink.commit(Record::Ended(Box::new(ended.clone()))).await,
+            None => Ok(()),
+        }
+    }
+
     /// Writes the record of a cell down.
     pub(crate) fn cell(&self, ended: &Ended) {
-        if self.recorder.is_on() {
-            self.recorder.note(Record::Ended(Box::new(ended.clone())));
+        if let Some(inner) = &self.recorder.inner {
+            inner.write(Record::Ended(Box::new(ended.clone())));
         }
     }
 
@@ -279,10 +374,11 @@ impl SessionJournal {
         }
     }
 
-    /// Writes down what [`operation`](Self::operation) gave.
-    pub(crate) fn note(&self, record: Option<Record>) {
-        if let Some(record) = record {
-            self.recorder.note(record);
+    /// Writes down what [`operation`](Self::operation) gave, and brings it to the second place first.
+    pub(crate) async fn commit(&self, record: Option<Record>) -> Result<(), String> {
+        match record {
+            Some(record) => self.recorder.commit(record).await,
+            None => Ok(()),
         }
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn begun(cell: u64) -> Record {
         env: Default::default(),
         silent: false,
         keep_value: false,
+        key: None,
     }
 }
 

@@ -128,6 +128,7 @@ impl<'a> JournalSummary<'a> {
                 env,
                 silent,
                 keep_value,
+                ..
             } => self.cells.push(CellSummary {
                 number: *cell,
                 cell: Cell {

@@ -58,6 +58,8 @@ pub(super) enum Message {
         forked: Record,
         listener: Listener,
     },
+    /// Says when all messages before this one are done.
+    Flush { done: oneshot::Sender<()> },
     Close {
         key: Key,
         at: f64,
@@ -163,6 +165,9 @@ fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
                         listener.stop(&format!("it could not be made for a fork: {error}"))
                     }
                 }
+            }
+            Message::Flush { done } => {
+                let _ = done.send(());
             }
             Message::Close {
                 key,

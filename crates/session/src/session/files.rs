@@ -13,8 +13,11 @@ impl Session {
         let (to, what) = (path.to_owned(), Arc::clone(&contents));
         self.with_files(move |workspace| workspace.put(&to, &what))
             .await?;
-        self.shared.journal.put_file(path, contents);
-        Ok(())
+        let recorded = self.shared.journal.put_file(path, contents).await;
+        recorded.map_err(|reason| Error::Ended {
+            session: self.shared.id.clone(),
+            reason,
+        })
     }
 
     /// Writes a file that can be made again from a result, such as a picture that was shown. Unlike [`put_file`](Session::put_file), it is not in the journal.

@@ -1,6 +1,7 @@
 //! The handle of a session: what a caller holds.
 
 mod files;
+mod recording;
 mod resources;
 mod shared;
 
@@ -12,7 +13,6 @@ use crate::actor::commands::{
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::container::image_python::ImagePython;
-use crate::journal::JournalStatus;
 use crate::network::HostApprover;
 use crate::processes::{Process, ProcessEvents};
 use crate::{Error, EventReader, Running};
@@ -84,11 +84,6 @@ impl Session {
     /// How strongly it is walled in.
     pub fn rung(&self) -> Rung {
         self.shared.rung
-    }
-
-    /// The journal of the session, if it keeps one.
-    pub fn journal(&self) -> Option<JournalStatus<'_>> {
-        self.shared.journal.status()
     }
 
     /// Sets the function that decides about hosts that no rule names, in a session with
@@ -172,6 +167,7 @@ impl Session {
                 variables,
                 imports: Vec::new(),
                 environment: Vec::new(),
+                random: None,
             },
             Reply::done,
         )

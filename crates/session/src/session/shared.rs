@@ -12,6 +12,7 @@ use crate::processes::Processes;
 use cellblock_network::Connection;
 use cellblock_protocol::{Event, Rung};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// The reason why the session ended, once it has.
     pub(crate) end: OnceLock<String>,
     pub(crate) journal: Recorder,
+    /// Whether the cells are a replay, so that none waits for a checkpoint.
+    pub(crate) is_replaying: AtomicBool,
     /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,

@@ -22,6 +22,7 @@ use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -117,6 +118,7 @@ impl Prepared {
             host_requests: Arc::default(),
             end: OnceLock::new(),
             journal: Recorder::default(),
+            is_replaying: AtomicBool::new(false),
             python: parts.summary.python,
             packages: Packages::default(),
             image: None,
@@ -186,6 +188,7 @@ impl Prepared {
             host_requests: Arc::default(),
             end: OnceLock::new(),
             journal: opening.journal.clone(),
+            is_replaying: AtomicBool::new(false),
             python: actor.shared.python.clone(),
             packages: opening.packages,
             image: opening.image,
@@ -224,14 +227,17 @@ pub(crate) async fn prepare(
 ) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(60);
     let variables = std::mem::take(&mut actor.options.seed);
-    if !variables.is_empty() || !imports.is_empty() || !environment.is_empty() {
+    let random = actor.options.random_seed;
+    let is_needed = !variables.is_empty() || !imports.is_empty() || !environment.is_empty();
+    if is_needed || random.is_some() {
         let (reply, _) = actor
             .ask(
-                Box::new(|seq| ToHead::Seed {
+                Box::new(move |seq| ToHead::Seed {
                     seq,
                     variables,
                     imports,
                     environment,
+                    random,
                 }),
                 LIMIT,
             )

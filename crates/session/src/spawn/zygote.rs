@@ -64,6 +64,8 @@ pub(crate) struct ZygotePlan {
     pub(crate) guest: PathBuf,
     pub(crate) preload: Preload,
     pub(crate) shell: Shell,
+    /// The seed of Python's hashes; a random one, unless told.
+    pub(crate) hash_seed: Option<u32>,
 }
 
 /// A running zygote. Dropping it ends the launcher, and with it every session that was forked from it.
@@ -229,7 +231,7 @@ impl Drop for Zygote {
 
 impl ZygotePlan {
     fn launch(&self) -> Result<LaunchPlan, Error> {
-        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]), sys.argv[4])";
+        const START: &str = "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]), sys.argv[4])";
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
         let guest = if plan.has_view() {
             GUEST_DIRECTORY.to_owned()
@@ -239,7 +241,12 @@ impl ZygotePlan {
         let python = self.python.executable.display().to_string();
         let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
         let walls = self.walls.to_string();
-        let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
+        // Isolated, Python looks at no variable, not at that of the hash seed either. All its variables are chosen below.
+        let isolation = match self.hash_seed {
+            Some(_) => "-s",
+            None => "-I",
+        };
+        let first = [python.as_str(), isolation, "-B", "-X", "utf8"];
         for word in first
             .iter()
             .chain(site)
@@ -260,6 +267,9 @@ impl ZygotePlan {
             .collect();
         variables.extend(home_variables(&self.place));
         variables.insert("CELLBLOCK_FONT_CACHE", fonts);
+        if let Some(seed) = self.hash_seed {
+            variables.insert("PYTHONHASHSEED", seed.to_string());
+        }
         for (name, value) in &variables {
             plan = plan.variable(name, value)?;
         }

@@ -1,0 +1,216 @@
+//! `cellblock nodes`: the servers of a cluster, listed, cordoned and drained.
+
+use crate::args::EngineArgs;
+use crate::failure::Usage;
+use crate::process;
+use crate::terminal::{Console, size};
+use cellblock_cluster::engine::{Engine, NodeRecord, NodeState};
+use cellblock_cluster::{Reply, Request};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a node may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a node that is drained is looked at, and how long it may be silent before it is taken for gone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NodesArgs {
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(subcommand)]
+    command: Option<NodesCommand>,
+    /// Print a JSON list instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodesCommand {
+    /// Move all sessions of a node to others; it takes no new ones
+    Drain(DrainArgs),
+    /// Let a node keep its sessions and take no new ones
+    Cordon(NodeArgs),
+    /// Let a node take sessions again
+    Uncordon(NodeArgs),
+}
+
+#[derive(Debug, Args)]
+struct NodeArgs {
+    /// The id of a node, or the name that it was started with
+    node: String,
+}
+
+#[derive(Debug, Args)]
+struct DrainArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Wait until the node has no session any more
+    #[arg(long)]
+    wait: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock nodes --cluster nats://a,nats://b,nats://c
+  cellblock nodes --cluster nats://a,nats://b,nats://c --json
+  cellblock nodes --cluster nats://a,nats://b,nats://c drain n3 --wait";
+
+/// Runs the subcommand; without one, lists the nodes.
+pub(crate) fn run(args: &NodesArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if !args.engine.is_chosen() {
+        return Err(Usage::hinted(
+            "no cluster is named".to_owned(),
+            "give its servers: --cluster nats://HOST:PORT,…",
+        ));
+    }
+    let runtime = process::runtime_on_threads(2)?;
+    let outcome = runtime.block_on(ask(args, console));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn ask(args: &NodesArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let (engine, _) = args.engine.connect().await?;
+    match &args.command {
+        None => list(&engine, args.json, console).await?,
+        Some(NodesCommand::Cordon(args)) => {
+            set_state(&engine, &args.node, NodeState::Cordoned, console).await?;
+        }
+        Some(NodesCommand::Uncordon(args)) => {
+            set_state(&engine, &args.node, NodeState::Ready, console).await?;
+        }
+        Some(NodesCommand::Drain(args)) => {
+            let node = set_state(&engine, &args.node.node, NodeState::Draining, console).await?;
+            if args.wait {
+                wait_until_empty(&engine, &node).await?;
+                console.say(&format!("{} has no sessions any more", node.node));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn nodes(engine: &Engine) -> anyhow::Result<Vec<NodeRecord>> {
+    let listed = engine.members.list().await;
+    listed.map_err(|error| Usage::plain(error.to_string()))
+}
+
+async fn list(engine: &Engine, as_json: bool, console: &Console) -> anyhow::Result<()> {
+    let nodes = nodes(engine).await?;
+    if as_json {
+        // Without the secret of each node.
+        let list: Vec<_> = nodes.iter().map(node_json).collect();
+        console.print_json(&list)?;
+        return Ok(());
+    }
+    if nodes.is_empty() {
+        console.say("the cluster has no nodes");
+        return Ok(());
+    }
+    let head = [
+        "NODE", "STATE", "SESSIONS", "LOAD", "FREE", "WALLS", "ADDRESS",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(nodes.iter().map(|node| {
+        [
+            node.node.to_string(),
+            state_name(node.state).to_owned(),
+            format!("{}/{}", node.sessions, node.capacity),
+            format!("{:.2}", node.load),
+            size(node.free_memory),
+            node.walls.clone(),
+            node.address.clone(),
+        ]
+    }));
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    });
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        console.print_guest(&format!("{}\n", cells.join("  ").trim_end()))?;
+    }
+    Ok(())
+}
+
+fn node_json(node: &NodeRecord) -> serde_json::Value {
+    json!({
+        "node": node.node,
+        "state": node.state,
+        "version": node.version,
+        "sessions": node.sessions,
+        "capacity": node.capacity,
+        "load": node.load,
+        "free_memory": node.free_memory,
+        "environments": node.environments,
+        "walls": node.walls,
+        "address": node.address,
+    })
+}
+
+fn state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Ready => "ready",
+        NodeState::Cordoned => "cordoned",
+        NodeState::Draining => "draining",
+    }
+}
+
+/// Tells a node what to do with sessions, and returns what the node was before.
+async fn set_state(
+    engine: &Engine,
+    name: &str,
+    state: NodeState,
+    console: &Console,
+) -> anyhow::Result<NodeRecord> {
+    let mut found = nodes(engine).await?;
+    found.retain(|node| {
+        let id = node.node.as_str();
+        id == name || id.rsplit_once('_').is_some_and(|(start, _)| start == name)
+    });
+    let node = match found.len() {
+        1 => found.remove(0),
+        0 => {
+            return Err(Usage::hinted(
+                format!("the cluster has no node `{name}`"),
+                "`cellblock nodes` lists them",
+            ));
+        }
+        many => {
+            return Err(Usage::hinted(
+                format!("{many} nodes have the name `{name}`"),
+                "give the whole id of one, as `cellblock nodes` prints it",
+            ));
+        }
+    };
+    let request = serde_json::to_vec(&Request::SetState { state })?;
+    let asked = engine
+        .router
+        .request(&node.node, request.into(), ANSWER_TIMEOUT)
+        .await;
+    let reply = asked.map_err(|error| Usage::plain(format!("{}: {error}", node.node)))?;
+    match serde_json::from_slice(&reply) {
+        Ok(Reply::Done) => {
+            console.say(&format!("{} is {}", node.node, state_name(state)));
+            Ok(node)
+        }
+        _ => Err(Usage::plain(format!("{} did not do it", node.node))),
+    }
+}
+
+async fn wait_until_empty(engine: &Engine, node: &NodeRecord) -> anyhow::Result<()> {
+    loop {
+        let all = nodes(engine).await?;
+        match all.iter().find(|other| other.node == node.node) {
+            Some(node) if node.sessions > 0 => tokio::time::sleep(LOOK_INTERVAL).await,
+            _ => return Ok(()),
+        }
+    }
+}
