@@ -229,6 +229,27 @@ fn a_drained_node_gives_its_sessions_away_without_a_failed_request() {
 }
 
 #[test]
+fn only_a_node_speaks_for_a_user() {
+    with_three_nodes(async |_, nodes| {
+        let session = nodes[0].open().await;
+        let path = format!("/v1/sessions/{session}");
+        // The name alone counts for nothing, and a wrong secret is refused.
+        let stranger = [("x-cellblock-user", "stranger")];
+        assert_eq!(nodes[1].status_with(&path, &stranger).await, 200);
+        let wrong = [
+            ("x-cellblock-user", "stranger"),
+            ("x-cellblock-peer", "guess"),
+        ];
+        assert_eq!(nodes[1].status_with(&path, &wrong).await, 401);
+        let (_, list) = nodes[2]
+            .send("GET", "/v1/sessions", None, None)
+            .await
+            .unwrap();
+        assert!(!list.to_string().contains("secret"), "{list}");
+    });
+}
+
+#[test]
 fn one_key_through_all_nodes_runs_once() {
     with_three_nodes(async |_, nodes| {
         let session = nodes[0].open().await;

@@ -226,6 +226,15 @@ impl Node {
             .to_owned()
     }
 
+    /// The status of a request with these headers.
+    pub(crate) async fn status_with(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
+        let mut request = client().get(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send().await.unwrap().status().as_u16()
+    }
+
     /// Runs a cell and returns its events, as they were sent.
     pub(crate) async fn events(&self, session: &str, code: &str) -> String {
         let request = client()

@@ -112,7 +112,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, unlisted_hosts, credentials, limits, imports, seed, setup, journal, replay"
+        "unknown field `root`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, unlisted_hosts, credentials, limits, imports, seed, random_seed, setup, journal, replay"
     );
 }
 

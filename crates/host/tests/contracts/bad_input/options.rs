@@ -113,7 +113,7 @@ fn a_negative_limit_is_refused_where_options_come_as_json() {
         ),
         (
             json!({"limit": {}}),
-            "unknown field `limit`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, unlisted_hosts, credentials, limits, imports, seed, setup, journal, replay",
+            "unknown field `limit`; the fields are session, workspace, workspace_at, env, container, shell, strategy, atomic, arming, isolation, network, unlisted_hosts, credentials, limits, imports, seed, random_seed, setup, journal, replay",
         ),
     ] {
         assert_eq!(
