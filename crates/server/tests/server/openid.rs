@@ -26,9 +26,11 @@ struct FakeProvider {
 
 impl FakeProvider {
     async fn start() -> FakeProvider {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
         let provider = FakeProvider {
-            issuer: format!("http://{}", listener.local_addr().unwrap()),
+            issuer: format!("http://{}", listener.local_addr().expect("an address")),
             claims: Arc::new(Mutex::new(
                 json!({"sub": "g-1", "preferred_username": "grace"}),
             )),
@@ -56,7 +58,7 @@ impl FakeProvider {
     }
 
     fn set(&self, claim: &str, value: Value) {
-        self.claims.lock().unwrap()[claim] = value;
+        self.claims.lock().expect("no panic")[claim] = value;
     }
 }
 
@@ -75,7 +77,7 @@ async fn exchange(
     body: String,
 ) -> Result<Json<Value>, StatusCode> {
     let form = pairs(&body);
-    let asked = provider.asked.lock().unwrap().clone();
+    let asked = provider.asked.lock().expect("no panic").clone();
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(form["code_verifier"].as_bytes()));
     if form["code"] != "good" || challenge != asked["code_challenge"] {
         return Err(StatusCode::BAD_REQUEST);
@@ -83,19 +85,22 @@ async fn exchange(
     let mut claims = json!({
         "iss": provider.issuer, "aud": "cellblock", "nonce": asked["nonce"], "exp": 4_000_000_000_u64,
     });
-    let own = provider.claims.lock().unwrap().clone();
+    let own = provider.claims.lock().expect("no panic").clone();
     claims
         .as_object_mut()
-        .unwrap()
-        .extend(own.as_object().unwrap().clone());
-    let credentials = headers["authorization"].to_str().unwrap().to_owned();
-    *provider.exchanged.lock().unwrap() = (credentials, form);
+        .expect("a good value")
+        .extend(own.as_object().expect("a good value").clone());
+    let credentials = headers["authorization"]
+        .to_str()
+        .expect("a good value")
+        .to_owned();
+    *provider.exchanged.lock().expect("no panic") = (credentials, form);
     let payload = URL_SAFE_NO_PAD.encode(claims.to_string());
     Ok(Json(json!({"id_token": format!("e30.{payload}.c2ln")})))
 }
 
 fn pairs(text: &str) -> HashMap<String, String> {
-    let url = reqwest::Url::parse(&format!("http://localhost/?{text}")).unwrap();
+    let url = reqwest::Url::parse(&format!("http://localhost/?{text}")).expect("a good value");
     url.query_pairs().into_owned().collect()
 }
 
@@ -113,12 +118,16 @@ impl<'a> Browser<'a> {
             .await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
         let location = answer.header("location").to_owned();
-        let query = location.split_once('?').unwrap();
+        let query = location.split_once('?').expect("a good value");
         assert_eq!(query.0, format!("{}/authorize", provider.issuer));
         let asked = pairs(query.1);
         let state = asked["state"].clone();
-        *provider.asked.lock().unwrap() = asked;
-        let cookie = answer.header("set-cookie").split(';').next().unwrap();
+        *provider.asked.lock().expect("no panic") = asked;
+        let cookie = answer
+            .header("set-cookie")
+            .split(';')
+            .next()
+            .expect("a good value");
         Browser {
             caller: server.anyone().with("cookie", cookie),
             state,
@@ -168,12 +177,19 @@ async fn a_person_of_the_provider_gets_an_account_and_keeps_it() {
         .await
         .json();
     assert_eq!(same["user"]["id"], me["user"]["id"]);
-    let (credentials, form) = provider.exchanged.lock().unwrap().clone();
+    let (credentials, form) = provider.exchanged.lock().expect("no panic").clone();
     let expected = base64::engine::general_purpose::STANDARD.encode("cellblock:s3cret");
     assert_eq!(credentials, format!("Basic {expected}"));
     assert_eq!(form["redirect_uri"], "http://localhost/v1/openid/callback");
     // There is no administrator yet, so the link for the first one can still be had.
-    assert!(server.server.first_start_secret().await.unwrap().is_some());
+    assert!(
+        server
+            .server
+            .first_start_secret()
+            .await
+            .expect("a store")
+            .is_some()
+    );
 }
 
 #[tokio::test]
@@ -230,7 +246,10 @@ async fn a_closed_account_and_a_refusal_of_the_provider_let_no_one_in() {
         .await
         .json();
     let admin = server.admin().await;
-    let path = format!("/v1/users/{}", me["user"]["id"].as_str().unwrap());
+    let path = format!(
+        "/v1/users/{}",
+        me["user"]["id"].as_str().expect("a good value")
+    );
     let closed = admin
         .send(axum::http::Method::PATCH, &path, json!({"disabled": true}))
         .await;
