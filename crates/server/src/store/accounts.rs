@@ -90,7 +90,7 @@ impl Store {
             .await
     }
 
-    /// Adds a user whom an OpenID provider knows. `None` where the name is taken.
+    /// Adds a user that an OpenID provider knows. `None` where the name is taken.
     pub(crate) async fn add_user_with_identity(
         &self,
         id: &str,
@@ -114,7 +114,7 @@ impl Store {
         .await
     }
 
-    /// The user whom an OpenID provider knows by this id.
+    /// The user that an OpenID provider knows by this id.
     pub(crate) async fn user_of_identity(
         &self,
         issuer: &str,

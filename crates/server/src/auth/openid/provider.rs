@@ -72,7 +72,7 @@ impl Provider {
         Ok(url)
     }
 
-    /// The person whom a code stands for.
+    /// The person that a code stands for.
     pub(crate) async fn identity(
         &self,
         code: &str,
