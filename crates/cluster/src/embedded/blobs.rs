@@ -1,3 +1,5 @@
+//! Blobs as files that are named by their digest.
+
 use super::log::failed;
 use crate::engine::{Blobs, Digest, EngineError, check_blob_digest, check_blob_length};
 use crate::lock::lock;

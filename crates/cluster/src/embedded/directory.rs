@@ -1,3 +1,5 @@
+//! The directory of sessions: a map and a log file.
+
 use super::log::Log;
 use crate::engine::{ClaimError, Directory, EngineError, Entry, Epoch, Placed};
 use crate::lock::lock;

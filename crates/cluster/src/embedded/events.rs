@@ -1,3 +1,5 @@
+//! Live events in a ring in memory.
+
 use crate::engine::{Delivery, EngineError, EventLog, EventReader, Sequence};
 use crate::lock::lock;
 use crate::names::SessionId;

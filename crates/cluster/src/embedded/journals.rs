@@ -1,3 +1,5 @@
+//! Journals as files, one for each session.
+
 use super::log::Log;
 use crate::engine::{AppendError, EngineError, Journals, Sequence, Stored, check_record_length};
 use crate::lock::lock;

@@ -1,3 +1,5 @@
+//! An append-only file of JSON lines, read back at the start.
+
 use crate::engine::EngineError;
 use cellblock_records::{LinePosition, LineReader, LineWriter, NextLine, RecordError};
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! The nodes of one process: a map with leases.
+
 use crate::engine::{EngineError, Members, NodeRecord};
 use crate::lock::lock;
 use crate::names::NodeId;

@@ -1,3 +1,5 @@
+//! A queue of jobs in a map and a log file.
+
 use super::log::Log;
 use crate::engine::{EngineError, Job, Pushed, Queue, TakenJob, Ticket};
 use crate::lock::lock;

@@ -1,3 +1,5 @@
+//! Requests between nodes of one process: channels.
+
 use crate::engine::{EngineError, Incoming, RequestError, Router, reply_channel};
 use crate::lock::lock;
 use crate::names::NodeId;

@@ -1,3 +1,5 @@
+//! Bytes under their digest.
+
 use super::EngineError;
 use crate::runtime::BoxFuture;
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Which node has a session, changed by compare-and-set.
+
 use super::EngineError;
 use crate::names::{NodeId, SessionId};
 use crate::runtime::BoxFuture;

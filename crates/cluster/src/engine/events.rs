@@ -1,3 +1,5 @@
+//! Live events of sessions, for any number of readers.
+
 use super::{EngineError, Sequence};
 use crate::names::SessionId;
 use crate::runtime::BoxFuture;

@@ -1,3 +1,5 @@
+//! The journals of sessions, with conditional appends.
+
 use super::EngineError;
 use crate::names::SessionId;
 use crate::runtime::BoxFuture;

@@ -1,3 +1,5 @@
+//! The nodes of a cluster, each as long as its lease lasts.
+
 use super::EngineError;
 use crate::names::NodeId;
 use crate::runtime::BoxFuture;

@@ -1,3 +1,5 @@
+//! A durable queue of jobs with one answer for each.
+
 use super::EngineError;
 use crate::names::JobId;
 use crate::runtime::BoxFuture;

@@ -1,3 +1,5 @@
+//! Requests from node to node, at most once.
+
 use super::EngineError;
 use crate::names::NodeId;
 use crate::runtime::BoxFuture;

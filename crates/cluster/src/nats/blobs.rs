@@ -1,3 +1,5 @@
+//! Blobs as chunks on a stream.
+
 use super::failed;
 use super::log::Log;
 use crate::engine::{

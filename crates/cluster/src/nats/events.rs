@@ -1,3 +1,5 @@
+//! Live events on a stream in memory.
+
 use super::failed;
 use super::log::Log;
 use crate::engine::{Delivery, EngineError, EventLog, EventReader, Sequence};

@@ -1,3 +1,5 @@
+//! Conditional writes to a subject of a stream, and reads of it.
+
 use super::failed;
 use crate::engine::{AppendError, EngineError, Sequence, Stored};
 use async_nats::jetstream::Context;

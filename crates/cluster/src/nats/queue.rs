@@ -1,3 +1,5 @@
+//! A queue of jobs on a work-queue stream.
+
 use super::failed;
 use super::log::Log;
 use crate::engine::{AppendError, EngineError, Job, Pushed, Queue, Sequence, TakenJob, Ticket};

@@ -1,3 +1,5 @@
+//! Requests from node to node over NATS subjects.
+
 use super::failed;
 use crate::engine::{EngineError, Incoming, RequestError, Router};
 use crate::lock::lock;

@@ -1,3 +1,5 @@
+//! The lease of a node: until when it may start cells.
+
 use crate::lock::lock;
 use std::sync::Mutex;
 use std::time::Duration;
