@@ -130,6 +130,7 @@ pub struct Summary {
     /// How the last cell ended; absent when none did, or when it did not end.
     pub last_status: Option<Status>,
     /// The name of the session's [`SessionFate`]: `alive`, `ended` or `died`.
+    #[serde(rename = "life")]
     pub fate: &'static str,
     /// Whether the journal ends before the session did, or in the middle of a line.
     pub incomplete: bool,
