@@ -9,7 +9,6 @@ import { displayView } from "./display.js";
 import { path, fileAddress } from "./api.js";
 import { approvalCard, decidedCard } from "./approval.js";
 import { PlanView } from "./plan.js";
-import { lanesView } from "./lanes.js";
 
 /** The most characters of a tool's answer in the page. */
 const MAX_TOOL_TEXT = 4_000;
@@ -177,7 +176,10 @@ export class RunView {
   candidates(event) {
     // What was streamed belongs to the first reply, which need not be the chosen one.
     if (event.chosen !== 0) this.dropParts();
-    this.current().element.prepend(lanesView(event.candidates, event.chosen));
+    const place = h("div");
+    this.current().element.prepend(place);
+    // Few runs need it, so it is not part of the first load.
+    void import("./lanes.js").then(({ lanesView }) => place.replaceWith(lanesView(event.candidates, event.chosen)));
   }
 
   /** @param {{ name: string, arguments: any }} event */
