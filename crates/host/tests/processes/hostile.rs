@@ -70,7 +70,9 @@ fn a_terminal_that_nobody_reads_hangs_nothing() {
     let size = TerminalSize { cols: 80, rows: 24 };
     let process = spawn(&session, Spawn::new(["yes"]).with_terminal(size));
     let events = process.attach(0);
-    assert_eq!(run(&session, "1 + 1").repr(), Some("2"));
+    // Long enough that the process waits for the reader.
+    let cell = "import time\ntime.sleep(2)\n1 + 1";
+    assert_eq!(run(&session, cell).repr(), Some("2"));
     wait(process.kill());
     assert_eq!(wait(process.wait()).status, ProcessStatus::Killed);
     drop(events);

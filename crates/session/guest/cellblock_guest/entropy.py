@@ -61,8 +61,10 @@ def is_seeded(name: str) -> bool:
 
 
 def fix(seed: int) -> None:
-    """Begin with this number, in the generators that are loaded and in those that are loaded later. A session that is made again on
-    another machine then draws the same numbers."""
+    """Begin with this number, in the generators that are loaded and in those that are loaded later.
+
+    A session that is made again on another machine then draws the same numbers.
+    """
     _fixed[:] = [seed]
     for name in _LIBRARIES:
         _begin_fixed(name)

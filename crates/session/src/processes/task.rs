@@ -71,7 +71,13 @@ impl ProcessTask {
                 TaskEvent::Status(Ok(_)) => {}
                 TaskEvent::Status(Err(_)) => break,
                 TaskEvent::Readable(index) => {
-                    let read = self.read(index, &mut buffer);
+                    let output = &self.state.output;
+                    let most = match output.ended() {
+                        // Nothing more is told, but a process in the background must be able to write on.
+                        Some(_) => u64::MAX,
+                        None => output.room(),
+                    };
+                    let read = self.read(index, &mut buffer, most);
                     if let Some(ended) = &mut ended {
                         ended.unread = ended.unread.saturating_sub(read);
                     }
@@ -86,7 +92,7 @@ impl ProcessTask {
         }
         // The supervisor is gone, and with it everything below. What is in the pipes is all that there is.
         let end = ended.map_or_else(|| self.judge(Exit::Signal(9), 0.0, 0), |ended| ended.end);
-        self.drain(&mut buffer).await;
+        self.drain(&mut buffer);
         self.tell_end(end);
         self.state.input.lock().take();
         self.state.is_gone.send_replace(true);
@@ -117,19 +123,15 @@ impl ProcessTask {
         }
     }
 
-    /// Reads once from a stream. A stream that is at its end goes.
-    fn read(&mut self, index: usize, buffer: &mut [u8]) -> u64 {
-        let output = &self.state.output;
-        let room = match output.ended() {
-            // Nothing more is told, but a process in the background must be able to write on.
-            Some(_) => buffer.len() as u64,
-            None => output.room().min(buffer.len() as u64),
-        };
-        if room == 0 {
+    /// Reads once from a stream, at most so many bytes. A stream that is at its end goes.
+    fn read(&mut self, index: usize, buffer: &mut [u8], most: u64) -> u64 {
+        let most = most.min(buffer.len() as u64) as usize;
+        if most == 0 {
             return 0;
         }
+        let output = &self.state.output;
         let OutputStream { stream, end } = &self.streams[index];
-        match read_now(end, &mut buffer[..room as usize]) {
+        match read_now(end, &mut buffer[..most]) {
             Ok(0) => {
                 self.streams.remove(index);
                 0
@@ -147,13 +149,13 @@ impl ProcessTask {
         }
     }
 
-    /// Reads what is left in the pipes, at the pace of the readers.
-    async fn drain(&mut self, buffer: &mut [u8]) {
+    /// Reads what is left in the pipes, also beyond what is held otherwise: no more can come, and a reader that has stopped reading must
+    /// not keep those waiting who wait for the end.
+    fn drain(&mut self, buffer: &mut [u8]) {
         let mut left = self.unread();
         while left > 0 && !self.streams.is_empty() && self.state.output.ended().is_none() {
-            self.state.output.wait_for_room().await;
             let before = self.streams.len();
-            let read = self.read(0, buffer);
+            let read = self.read(0, buffer, left);
             left = left.saturating_sub(read);
             if read == 0 && self.streams.len() == before {
                 // Nothing is in this one.
