@@ -38,6 +38,15 @@ impl Usage {
     }
 }
 
+/// Says how to get a program with a part that this one was built without.
+#[cfg(not(feature = "cluster"))]
+pub(crate) fn built_without(part: &str) -> Error {
+    Usage::hinted(
+        format!("this program was built without {part}"),
+        "build it with all its parts: `cargo install --path crates/cli`",
+    )
+}
+
 /// A limit of this process that keeps every command from starting, with a hint what to do about it.
 #[derive(Debug)]
 pub(crate) struct CannotStart {

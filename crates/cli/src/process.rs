@@ -106,6 +106,15 @@ pub(crate) fn prepare() -> anyhow::Result<()> {
     })
 }
 
+/// Bytes of memory that the machine could still give to processes.
+pub(crate) fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * KIB)
+}
+
 /// A limit that is too low.
 struct LowLimit {
     required: &'static RequiredLimit,

@@ -1,6 +1,7 @@
 //! The flags of a server that is one of several, and of commands that ask about all of them.
 
 use crate::failure::Usage;
+use crate::process;
 use cellblock_cluster::engine::{Engine, NodeRecord};
 use cellblock_cluster::nats::{NatsOptions, connect};
 use cellblock_cluster::{Measure, Runtime, TokioRuntime};
@@ -126,15 +127,7 @@ fn machine_name() -> String {
 
 /// Notes the free memory and the load of this machine.
 fn measure_machine(record: &mut NodeRecord) {
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = memory.lines().find_map(|line| {
-        let kilobytes = line
-            .strip_prefix("MemAvailable:")?
-            .split_whitespace()
-            .next()?;
-        kilobytes.parse::<u64>().ok()
-    });
-    record.free_memory = available.unwrap_or(0) * 1024;
+    record.free_memory = process::available_memory().unwrap_or(0);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load
         .split_whitespace()

@@ -1,6 +1,6 @@
 //! The flags of a cluster in a program that was built without it.
 
-use crate::failure::Usage;
+use crate::failure::built_without;
 use clap::Args;
 use std::net::SocketAddr;
 
@@ -25,10 +25,7 @@ impl ClusterArgs {
     ) -> anyhow::Result<Option<cellblock_server::ClusterOptions>> {
         match self.cluster {
             None => Ok(None),
-            Some(_) => Err(Usage::hinted(
-                "this program was built without clusters".to_owned(),
-                "build it with all its parts: `cargo install --path crates/cli`",
-            )),
+            Some(_) => Err(built_without("clusters")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `cellblock exec notebook.ipynb` in a program that was built without Jupyter.
 
-use super::absent::built_without;
 use super::exec::NotebookFile;
+use crate::failure::built_without;
 use crate::terminal::Console;
 
 impl NotebookFile<'_> {

@@ -1,6 +1,6 @@
 //! `cellblock jupyter` in a program that was built without Jupyter.
 
-use super::absent::built_without;
+use crate::failure::built_without;
 use crate::terminal::Console;
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! `cellblock mcp` in a program that was built without MCP.
 
-use super::absent::built_without;
+use crate::failure::built_without;
 use crate::terminal::Console;
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use crate::args::EngineArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, size};
+use crate::terminal::{Console, aligned, size};
 use cellblock_cluster::engine::{Engine, NodeRecord, NodeState};
 use cellblock_cluster::{Reply, Request};
 use clap::{Args, Subcommand};
@@ -126,16 +126,8 @@ async fn list(engine: &Engine, as_json: bool, console: &Console) -> anyhow::Resu
             node.address.clone(),
         ]
     }));
-    let widths: [usize; 7] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    });
-    for row in rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        console.print_guest(&format!("{}\n", cells.join("  ").trim_end()))?;
+    for line in aligned(&rows) {
+        console.print_guest(&line)?;
     }
     Ok(())
 }

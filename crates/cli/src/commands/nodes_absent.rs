@@ -1,6 +1,6 @@
 //! `cellblock nodes` in a program that was built without clusters.
 
-use super::absent::built_without;
+use crate::failure::built_without;
 use crate::terminal::Console;
 use std::process::ExitCode;
 

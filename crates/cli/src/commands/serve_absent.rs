@@ -1,6 +1,6 @@
 //! `cellblock serve` in a program that was built without the server.
 
-use super::absent::built_without;
+use crate::failure::built_without;
 use crate::terminal::Console;
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! Input and output of a person: the console, colours, progress bars, questions, and results in words.
 
 mod approval;
+mod columns;
 mod console;
 mod dates;
 mod highlight;
@@ -18,6 +19,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 pub(crate) use approval::TerminalApprover;
+pub(crate) use columns::aligned;
 pub(crate) use console::{ColorChoice, Console, Style};
 pub(crate) use dates::{age, date};
 pub(crate) use highlight::highlight;

@@ -88,11 +88,11 @@ async fn exchange(
     let own = provider.claims.lock().expect("no panic").clone();
     claims
         .as_object_mut()
-        .expect("a good value")
-        .extend(own.as_object().expect("a good value").clone());
+        .expect("an object")
+        .extend(own.as_object().expect("an object").clone());
     let credentials = headers["authorization"]
         .to_str()
-        .expect("a good value")
+        .expect("a text")
         .to_owned();
     *provider.exchanged.lock().expect("no panic") = (credentials, form);
     let payload = URL_SAFE_NO_PAD.encode(claims.to_string());
@@ -100,7 +100,7 @@ async fn exchange(
 }
 
 fn pairs(text: &str) -> HashMap<String, String> {
-    let url = reqwest::Url::parse(&format!("http://localhost/?{text}")).expect("a good value");
+    let url = reqwest::Url::parse(&format!("http://localhost/?{text}")).expect("a query");
     url.query_pairs().into_owned().collect()
 }
 
@@ -118,7 +118,7 @@ impl<'a> Browser<'a> {
             .await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
         let location = answer.header("location").to_owned();
-        let query = location.split_once('?').expect("a good value");
+        let query = location.split_once('?').expect("a query");
         assert_eq!(query.0, format!("{}/authorize", provider.issuer));
         let asked = pairs(query.1);
         let state = asked["state"].clone();
@@ -127,7 +127,7 @@ impl<'a> Browser<'a> {
             .header("set-cookie")
             .split(';')
             .next()
-            .expect("a good value");
+            .expect("a text");
         Browser {
             caller: server.anyone().with("cookie", cookie),
             state,
@@ -147,6 +147,12 @@ async fn log_in(provider: &FakeProvider, server: &TestServer) -> Answer {
         .await
 }
 
+/// What the server says to the browser that an answer logged in.
+async fn account_of(server: &TestServer, login: &Answer) -> Value {
+    let browser = server.anyone().logged_in_by(login);
+    browser.get("/v1/me").await.json()
+}
+
 #[tokio::test]
 async fn a_person_of_the_provider_gets_an_account_and_keeps_it() {
     let provider = FakeProvider::start().await;
@@ -157,12 +163,7 @@ async fn a_person_of_the_provider_gets_an_account_and_keeps_it() {
     );
     let first = log_in(&provider, &server).await;
     assert_eq!(first.header("location"), "/sessions");
-    let me = server
-        .anyone()
-        .logged_in_by(&first)
-        .get("/v1/me")
-        .await
-        .json();
+    let me = account_of(&server, &first).await;
     assert_eq!(
         (&me["user"]["name"], &me["user"]["role"]),
         (&json!("grace"), &json!("user"))
@@ -170,12 +171,7 @@ async fn a_person_of_the_provider_gets_an_account_and_keeps_it() {
     // The provider's id counts, not the name.
     provider.set("preferred_username", json!("hopper"));
     let again = log_in(&provider, &server).await;
-    let same = server
-        .anyone()
-        .logged_in_by(&again)
-        .get("/v1/me")
-        .await
-        .json();
+    let same = account_of(&server, &again).await;
     assert_eq!(same["user"]["id"], me["user"]["id"]);
     let (credentials, form) = provider.exchanged.lock().expect("no panic").clone();
     let expected = base64::engine::general_purpose::STANDARD.encode("cellblock:s3cret");
@@ -239,17 +235,9 @@ async fn a_closed_account_and_a_refusal_of_the_provider_let_no_one_in() {
     let provider = FakeProvider::start().await;
     let server = provider.server().await;
     let first = log_in(&provider, &server).await;
-    let me = server
-        .anyone()
-        .logged_in_by(&first)
-        .get("/v1/me")
-        .await
-        .json();
+    let me = account_of(&server, &first).await;
     let admin = server.admin().await;
-    let path = format!(
-        "/v1/users/{}",
-        me["user"]["id"].as_str().expect("a good value")
-    );
+    let path = format!("/v1/users/{}", me["user"]["id"].as_str().expect("an id"));
     let closed = admin
         .send(axum::http::Method::PATCH, &path, json!({"disabled": true}))
         .await;

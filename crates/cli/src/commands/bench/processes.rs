@@ -47,15 +47,8 @@ fn may_not_be_read(pid: u32) -> bool {
 }
 
 /// A number of a file of `/proc/PID`, by the name that its line begins with.
-pub(super) fn field(pid: u32, file: &str, name: &str) -> Option<u64> {
-    number_after(
-        &fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?,
-        name,
-    )
-}
-
-/// The number in the line that begins with this name.
-pub(super) fn number_after(text: &str, name: &str) -> Option<u64> {
+fn field(pid: u32, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }

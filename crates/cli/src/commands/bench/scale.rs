@@ -2,7 +2,7 @@
 
 mod bounds;
 
-use super::processes::{descendants, number_after};
+use super::processes::descendants;
 use super::rows::Samples;
 use super::{BenchArgs, milliseconds};
 use crate::process;
@@ -12,7 +12,6 @@ use bounds::Bound;
 use cellblock::{Host, Preload, Session, Status};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -257,11 +256,8 @@ async fn timed_cell(session: &Session) -> anyhow::Result<f64> {
     Ok(milliseconds(begun.elapsed()))
 }
 
-/// What the machine could still give to processes, in bytes.
 fn available_memory() -> anyhow::Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    let kilobytes = number_after(&text, "MemAvailable:").context("MemAvailable is missing")?;
-    Ok(kilobytes * 1024)
+    process::available_memory().context("/proc/meminfo cannot be read")
 }
 
 /// What was measured when so many sessions were open and idle.

@@ -5,7 +5,7 @@ mod show;
 
 use crate::args::SessionArgs;
 use crate::failure::Usage;
-use crate::terminal::{Console, Style, age, plural, size};
+use crate::terminal::{Console, Style, age, aligned, plural, size};
 use anyhow::Context as _;
 use cellblock::env::Dirs;
 use cellblock::journal::{JournalError, JournalFile, Journals, Summary, notebook, script};
@@ -116,20 +116,11 @@ fn list(args: &ListArgs, journals: &Journals, console: &Console) -> anyhow::Resu
         "WORKSPACE",
     ]
     .map(str::to_owned);
-    let rows: Vec<[String; 7]> = summaries
-        .iter()
-        .map(|summary| row(summary).map(|cell| console.name_on_out(&cell).into_owned()))
-        .collect();
-    let widths: [usize; 7] = std::array::from_fn(|column| {
-        let cells = rows.iter().chain([&head]);
-        cells
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    });
-    console.print_guest(&line(&head, &widths))?;
-    for row in &rows {
-        console.print_guest(&line(row, &widths))?;
+    let named = |cells: [String; 7]| cells.map(|cell| console.name_on_out(&cell).into_owned());
+    let mut rows = vec![head];
+    rows.extend(summaries.iter().map(|summary| named(row(summary))));
+    for line in aligned(&rows) {
+        console.print_guest(&line)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,14 +141,6 @@ fn row(summary: &Summary) -> [String; 7] {
         summary.fate.to_owned(),
         summary.workspace.display().to_string(),
     ]
-}
-
-fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
-    let cells = row.iter().zip(widths);
-    let text: Vec<String> = cells
-        .map(|(cell, width)| format!("{cell:<width$}"))
-        .collect();
-    format!("{}\n", text.join("  ").trim_end())
 }
 
 #[derive(Debug, Args)]
