@@ -2,6 +2,7 @@
 
 use cellblock_native::launch::launcher::IDS;
 use cellblock_native::wire::config::walls;
+use std::sync::OnceLock;
 
 /// The lowest user id of sessions that root started, and for how many hosts there are ids.
 const LOWEST_ID: u32 = 0x7000_0000;
@@ -29,10 +30,13 @@ impl SessionIds {
     ///
     /// Only root has ids to give. To map them it needs the right to make namespaces, which root of a container does not have.
     pub fn of(walls: u64) -> SessionIds {
-        let first = first_id();
+        let Rights {
+            first,
+            can_make_namespaces,
+        } = *Rights::of_host();
         if first == 0 || walls == 0 {
             SessionIds::Host
-        } else if walls & walls::NAMESPACES != 0 && has_capability(CAP_SYS_ADMIN) {
+        } else if walls & walls::NAMESPACES != 0 && can_make_namespaces {
             SessionIds::Each { first }
         } else {
             SessionIds::Shared { id: first }
@@ -43,6 +47,22 @@ impl SessionIds {
 /// Whether an id is one of those that a host of root's gives to its sessions.
 pub fn is_session_id(id: u32) -> bool {
     (LOWEST_ID..LOWEST_ID + SLOTS * IDS).contains(&id)
+}
+
+/// The rights of the host's process. They stay as they are as long as it lives.
+struct Rights {
+    first: u32,
+    can_make_namespaces: bool,
+}
+
+impl Rights {
+    fn of_host() -> &'static Rights {
+        static RIGHTS: OnceLock<Rights> = OnceLock::new();
+        RIGHTS.get_or_init(|| Rights {
+            first: first_id(),
+            can_make_namespaces: has_capability(CAP_SYS_ADMIN),
+        })
+    }
 }
 
 /// The first user id that root may give to sessions, or 0 for an ordinary user.

@@ -1,7 +1,7 @@
 //! One process as the files of `/proc/PID` describe it to the host. No other module of the host parses these files.
 
 use cellblock_native::sys::ProcessStat;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use std::{fs, io};
@@ -74,14 +74,29 @@ impl ProcEntry {
 
     /// The fields of `stat`; `None` when the process is not there.
     pub fn stat(self) -> Option<ProcStat> {
-        ProcStat::parse(&fs::read(format!("/proc/{}/stat", self.pid)).ok()?)
+        ProcStat::parse(&self.read("stat").ok()?)
     }
 
     /// The fields of `status`; without any when the process is not there.
     pub fn status(self) -> ProcStatus {
-        let bytes = fs::read(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let bytes = self.read("status").unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         ProcStatus { text }
+    }
+
+    /// A small file of the process. Most of them are read for every cell, so no system call is made that is not needed.
+    fn read(self, name: impl std::fmt::Display) -> io::Result<Vec<u8>> {
+        const PAGE: usize = 4096;
+        /// No record of these files is longer. The kernel fills a buffer as far as whole records fit.
+        const LONGEST_RECORD: usize = 64;
+        let mut file = fs::File::open(format!("/proc/{}/{name}", self.pid))?;
+        let mut bytes = vec![0; PAGE];
+        let size = file.read(&mut bytes)?;
+        bytes.truncate(size);
+        if size > PAGE - LONGEST_RECORD {
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// The ids of the process in each process namespace that sees it, the host's first. Empty when the process is not there.
@@ -93,6 +108,9 @@ impl ProcEntry {
 
     /// The threads of the process.
     pub fn threads(self) -> Vec<u32> {
+        if self.has_one_thread() {
+            return vec![self.pid];
+        }
         let entries = fs::read_dir(format!("/proc/{}/task", self.pid));
         let entries = entries.into_iter().flatten().flatten();
         entries
@@ -100,23 +118,30 @@ impl ProcEntry {
             .collect()
     }
 
+    /// Whether the process has one thread, and no more. The directory of threads has a link for each, and two of its own.
+    pub fn has_one_thread(self) -> bool {
+        let directory = fs::metadata(format!("/proc/{}/task", self.pid));
+        directory.is_ok_and(|directory| directory.nlink() == 3)
+    }
+
     /// The children of all threads of the process.
     pub fn children(self) -> Vec<u32> {
-        let read =
-            |thread| fs::read_to_string(format!("/proc/{}/task/{thread}/children", self.pid)).ok();
-        let lists = self.threads().into_iter().filter_map(read);
-        let numbers = lists.flat_map(|list| {
-            let numbers = list.split_whitespace().filter_map(|word| word.parse().ok());
-            numbers.collect::<Vec<u32>>()
-        });
-        numbers.collect()
+        let mut children = Vec::new();
+        for thread in self.threads() {
+            let list = self.read(format_args!("task/{thread}/children"));
+            let list = String::from_utf8(list.unwrap_or_default()).unwrap_or_default();
+            let numbers = list.split_whitespace();
+            children.extend(numbers.filter_map(|number| number.parse::<u32>().ok()));
+        }
+        children
     }
 
     /// Whether a thread of the process has not ended. A process whose parent did not wait for it yet does not run.
     pub fn is_running(self) -> bool {
         let runs = |thread: u32| {
-            let text = fs::read(format!("/proc/{}/task/{thread}/stat", self.pid));
-            let text = text.unwrap_or_default();
+            let text = self
+                .read(format_args!("task/{thread}/stat"))
+                .unwrap_or_default();
             ProcessStat::parse(&text).is_some_and(|stat| !matches!(stat.state(), b'Z' | b'X'))
         };
         self.threads().into_iter().any(runs)

@@ -40,7 +40,8 @@ impl SessionProcesses {
         self.started.is_some() && start_of(self.init) == self.started
     }
 
-    pub(crate) fn init(self) -> u32 {
+    /// The id of init on the host.
+    pub fn init(self) -> u32 {
         self.init
     }
 

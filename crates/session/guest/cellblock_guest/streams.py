@@ -11,6 +11,7 @@ import sys
 from _thread import _count, get_ident
 from fcntl import ioctl
 from io import BufferedIOBase, BufferedReader, RawIOBase, TextIOWrapper
+from mmap import mmap
 from os import sched_yield, write
 from sys import _current_frames
 from time import sleep
@@ -170,8 +171,6 @@ class _Held:
         self.is_safe = False  # whether a standby has this memory too
 
     def share(self) -> None:
-        from mmap import mmap
-
         self._memory = mmap(-1, 2 * _MOST_HELD)  # shared with the copies of this process
         self.is_safe = False
 

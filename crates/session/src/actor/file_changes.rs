@@ -102,7 +102,7 @@ impl Actor {
     /// Holds the session to its disk limit.
     pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
         let (channel, limit) = (self.head.channel.descriptor(), self.disk_limit());
-        let standbys = self.checkpoints.standbys.iter();
+        let standbys = self.checkpoints.all_standbys();
         let spawner = self.shared.processes.spawner_pid();
         let own = Own {
             processes: std::iter::once(self.checkpoints.head)

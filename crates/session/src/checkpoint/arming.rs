@@ -45,10 +45,27 @@ impl Actor {
         self.copy_files().await;
         // While the head copies itself: both take about as long.
         let look = self.files.disk.look_for_held_files();
-        if let Err(reason) = self.make_standby(cell_waits).await {
-            self.checkpoints.obstacle = Some(reason);
-        }
+        let made = self.make_standby(cell_waits).await;
         self.note_held_files(look).await;
+        match made {
+            Ok(()) => self.note_what_newest_holds(),
+            Err(reason) => self.checkpoints.obstacle = Some(reason),
+        }
+    }
+
+    /// Whether every file is known that can be changed without being noticed: nothing ran since it was looked.
+    pub(crate) fn knows_held_files(&self) -> bool {
+        self.checkpoints.is_armed()
+            && self.files.history.lock().held.is_some()
+            && !self.files.is_left_running
+            && !self.shared.processes.has_living()
+    }
+
+    fn note_what_newest_holds(&mut self) {
+        let holds_no_files = self.knows_held_files() && self.files.history.lock().holds_none();
+        if let Some(newest) = self.checkpoints.standbys.back_mut() {
+            newest.holds_no_files = holds_no_files;
+        }
     }
 
     /// Makes the checkpoint that must be there before a cell may start.
@@ -128,6 +145,7 @@ impl Actor {
             faults,
             children,
             mark,
+            holds_no_files: false,
         });
         self.checkpoints.begin_steps();
         self.trim(cell_waits).await;

@@ -40,6 +40,8 @@ pub(crate) struct Standby {
     pub(crate) children: Vec<String>,
     /// Which spawned processes are older than this.
     pub(crate) mark: ProcessMark,
+    /// Whether no process could change a file of the workspace without being noticed when this was made.
+    pub(crate) holds_no_files: bool,
 }
 
 impl Standby {
@@ -128,8 +130,12 @@ impl Checkpoints {
 
     /// Whether a process of the session, by its id there, is a standby.
     pub(crate) fn is_standby(&self, pid: u32) -> bool {
-        let mut standbys = self.standbys.iter().chain(&self.taken_back);
-        standbys.any(|standby| standby.pid == pid)
+        self.all_standbys().any(|standby| standby.pid == pid)
+    }
+
+    /// All standbys, also those that are still to be let go.
+    pub(crate) fn all_standbys(&self) -> impl Iterator<Item = &Standby> + Clone {
+        self.standbys.iter().chain(&self.taken_back)
     }
 
     /// A cell's effects stay.

@@ -15,6 +15,7 @@ use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{FileChanges, ProcessStatus, Strategy};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -31,6 +32,13 @@ pub(crate) struct Recovered {
     pub(crate) files: FileChanges,
     /// Files that could not be put back, and what was open.
     pub(crate) not_restored: Vec<String>,
+}
+
+impl Recovered {
+    /// Whether no file was put back, or should have been.
+    fn is_without_files(&self) -> bool {
+        self.files.is_empty() && self.not_restored.is_empty()
+    }
 }
 
 impl Actor {
@@ -71,6 +79,7 @@ impl Actor {
                 self.checkpoints.since = standby.since;
                 standby.cell = cell;
                 let ended = std::mem::take(&mut standby.children);
+                let holds_no_files = standby.holds_no_files;
                 if let Some((pid, line)) = self.accept(copy, successor).await {
                     self.checkpoints.add(Standby {
                         pid,
@@ -80,12 +89,20 @@ impl Actor {
                 }
                 self.shared.processes.end_younger_than(standby.mark).await;
                 let mut recovered = self.go_on_after(cell, dirty).await;
+                if holds_no_files
+                    && recovered.is_without_files()
+                    && !self.shared.processes.has_living()
+                {
+                    // The head is what it was when this was looked at.
+                    self.files.history.lock().held = Some(BTreeSet::new());
+                }
                 recovered.not_restored.extend(ended.into_iter().map(|name| {
                     format!(
                         "the process {name}: processes that cells started are ended by a restore"
                     )
                 }));
                 recovered.not_restored.extend(self.reopen_files().await);
+
                 return Some(recovered);
             }
         }
@@ -116,6 +133,7 @@ impl Actor {
         );
         self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
+
         let files = self.files.disk.changes().await.files;
         self.head.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);

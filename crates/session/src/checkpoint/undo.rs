@@ -79,8 +79,10 @@ impl Actor {
         let mut standbys = self.checkpoints.standbys.iter().rev();
         let next = standbys.find(|standby| standby.is_after(target));
         let next = next.map(|standby| standby.pid);
-        let look = self.files.disk.look_for_held_files();
-        self.note_held_files(look).await;
+        if !self.knows_held_files() {
+            let look = self.files.disk.look_for_held_files();
+            self.note_held_files(look).await;
+        }
         self.end_head_for(next).await;
         // What was left running has written until now.
         self.note_outside_changes().await;

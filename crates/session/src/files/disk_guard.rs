@@ -143,8 +143,9 @@ impl DiskGuard {
 
     /// The session was dealt with.
     pub(crate) fn forget_hit(&self) {
-        lock(&self.state.hit).take();
-        self.nudge();
+        if lock(&self.state.hit).take().is_some() {
+            self.nudge();
+        }
     }
 }
 

@@ -46,8 +46,16 @@ pub(crate) struct HeldInodes {
 /// The processes of a session as they were last seen, by their ids on the host.
 #[derive(Debug, Default)]
 pub(crate) struct SeenProcesses {
-    init: Option<u32>,
+    init: Option<Init>,
     known: HashMap<u32, Process>,
+}
+
+/// The init of a session.
+#[derive(Clone, Copy, Debug)]
+struct Init {
+    pid: u32,
+    /// The number of process namespaces that see the session.
+    depth: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +83,11 @@ impl SeenProcesses {
         }
         match self.head(own) {
             Some(head) => {
-                let depth = namespace_depth(init);
-                let is_child =
-                    |pid: u32| namespace_depth(pid) <= depth && ProcEntry::of(pid).is_running();
+                let is_child = |pid: u32| {
+                    namespace_depth(pid) <= init.depth && ProcEntry::of(pid).is_running()
+                };
                 let head = ProcEntry::of(head);
-                head.threads().len() != 1
+                !head.has_one_thread()
                     || has_handlers(head)
                     || head.children().into_iter().any(is_child)
             }
@@ -102,13 +110,14 @@ impl SeenProcesses {
             return held;
         };
         self.update(init, own);
-        let (head, depth) = (self.head(own), namespace_depth(init));
+        let head = self.head(own);
         let others = self
             .known
             .iter()
             .filter(|(_, process)| **process == Process::Other);
         let others = others.map(|(pid, _)| *pid).chain(head);
-        held.look_below(others.chain(self.spawned(spawner)).collect(), device, depth);
+        let all = others.chain(self.spawned(spawner)).collect();
+        held.look_below(all, device, init.depth);
         held
     }
 
@@ -123,7 +132,7 @@ impl SeenProcesses {
         let mut held = HeldInodes::default();
         if let Some(init) = self.find_init(session) {
             self.update(init, own);
-            held.look_below(self.spawned(spawner), device, namespace_depth(init));
+            held.look_below(self.spawned(spawner), device, init.depth);
         }
         held
     }
@@ -139,26 +148,26 @@ impl SeenProcesses {
         below.collect()
     }
 
-    fn find_init(&mut self, session: Option<SessionProcesses>) -> Option<u32> {
+    fn find_init(&mut self, session: Option<SessionProcesses>) -> Option<Init> {
         if self.init.is_none() {
-            // Init is the first of its session's processes.
-            self.init = session?.written().first().map(|init| init.process.0);
+            let pid = session?.init();
+            let depth = namespace_depth(pid);
+            self.init = (depth > 0).then_some(Init { pid, depth });
         }
         self.init
     }
 
     /// Looks at the children of init: the head, the standbys, and processes whose parents have ended.
-    fn update(&mut self, init: u32, own: &[u32]) {
-        let children = ProcEntry::of(init).children();
+    fn update(&mut self, init: Init, own: &[u32]) {
+        let children = ProcEntry::of(init.pid).children();
         self.known.retain(|pid, _| children.contains(pid));
-        let depth = namespace_depth(init);
         for pid in children {
             let is_certain = matches!(self.known.get(&pid), Some(Process::Own(_) | Process::Fork));
             if is_certain {
                 continue;
             }
             let process = match ProcEntry::of(pid).namespace_ids()[..] {
-                ref ids if ids.len() > depth => Process::Fork,
+                ref ids if ids.len() > init.depth => Process::Fork,
                 [.., inside] if own.contains(&inside) => Process::Own(inside),
                 _ => Process::Other,
             };

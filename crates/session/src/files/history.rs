@@ -176,6 +176,11 @@ impl FileHistory {
         self.uncopied.push(Uncopied { cell, by, paths });
     }
 
+    /// Whether there is none that can be changed without being noticed, as far as that was looked at.
+    pub(crate) fn holds_none(&self) -> bool {
+        self.held.as_ref().is_some_and(BTreeSet::is_empty)
+    }
+
     /// After `cell`, the session's processes hold these files. What was written to mapped ones since they were last copied is noted.
     pub(crate) fn note_held(&mut self, cell: u64, held: HeldFiles) {
         if !held.unknown.is_empty() {
