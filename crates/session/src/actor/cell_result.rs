@@ -197,7 +197,11 @@ impl CellRun {
                 "an atomic cell failed".to_owned()
             }
             None => {
-                let files = actor.note_changes_of(self.number).await.files;
+                let files = if pure {
+                    actor.note_changes_of_pure(self.number).await.files
+                } else {
+                    actor.note_changes_of(self.number).await.files
+                };
                 actor
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());

@@ -17,6 +17,18 @@ impl Actor {
     /// Takes note of the file changes of the cell that just ended: they are part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         self.look_for_left_running().await;
+        self.take_changes_of(cell).await
+    }
+
+    /// The same for a cell that called nothing: it left nothing running that did not run before.
+    pub(crate) async fn note_changes_of_pure(&mut self, cell: u64) -> Changes {
+        if self.files.is_left_running {
+            self.look_for_left_running().await;
+        }
+        self.take_changes_of(cell).await
+    }
+
+    async fn take_changes_of(&mut self, cell: u64) -> Changes {
         let changes = self.files.disk.changes().await;
         // Where the session never goes back, no copies are kept to go back to.
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
