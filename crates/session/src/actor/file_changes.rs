@@ -59,7 +59,15 @@ impl Actor {
         /// A thread that was joined, and a process that was waited for, may take a moment to go.
         const MAX_LOOKS: u32 = 3;
         const PAUSE: Duration = Duration::from_millis(1);
+        /// The processes of a fork are looked for in the background. On a busy machine that takes its time.
+        const MAX_SEARCH: u32 = 1000;
         self.files.is_left_running = false;
+        for _ in 0..MAX_SEARCH {
+            if self.checkpoints.is_disabled || !self.files.disk.seeks_processes() {
+                break;
+            }
+            sleep(PAUSE).await;
+        }
         for look in 1..=MAX_LOOKS {
             if self.checkpoints.is_disabled {
                 return;

@@ -400,6 +400,12 @@ impl Disk {
         self.meter.processes()
     }
 
+    /// Whether the session's own processes are still looked for: it is a fork that was just made.
+    pub(crate) fn seeks_processes(&self) -> bool {
+        let processes = self.meter.processes();
+        matches!(processes.seek, Seek::Nowhere) && processes.found.get().is_none()
+    }
+
     /// Waits until the processes of the last fork were found, or not.
     pub(crate) async fn has_found_fork(&mut self) {
         if let Some(search) = self.search.take() {
