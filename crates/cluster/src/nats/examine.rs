@@ -8,6 +8,7 @@ use crate::runtime::Runtime;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{Config, Info, StorageType};
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -103,11 +104,13 @@ pub async fn examine(
     let client = client(options, &reconnects).await?;
     let context = context_of(&client);
     let info = client.server_info();
-    let mut streams = Vec::new();
-    for name in stream_names(options) {
-        let state = stream_state(&context, &name).await;
-        streams.push(StreamReport { name, state });
-    }
+    let context_ref = &context;
+    // At once: without a leader, each takes as long as a server may be silent.
+    let streams = join_all(stream_names(options).into_iter().map(|name| async move {
+        let state = stream_state(context_ref, &name).await;
+        StreamReport { name, state }
+    }));
+    let streams = streams.await;
     Ok(EngineReport {
         is_supported: client.is_server_compatible(2, 12, 0),
         server: info.server_name,

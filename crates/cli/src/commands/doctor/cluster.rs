@@ -120,6 +120,7 @@ const QUORUM_HINT: &str = "most servers of the engine must run: until they do, n
 fn streams(report: &EngineReport, servers: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     let (mut whole, mut messages, mut bytes) = (0, 0, 0);
+    let mut missing = Vec::new();
     for stream in &report.streams {
         let name = &stream.name;
         match &stream.state {
@@ -144,11 +145,7 @@ fn streams(report: &EngineReport, servers: usize) -> Vec<Finding> {
                 let text = format!("{name}: away or behind: {}", servers.join(", "));
                 found.push(Finding::new(Mark::Fair, "quorum", text));
             }
-            StreamState::Missing => found.push(
-                Finding::new(Mark::Fair, "stream", format!("{name} is not there")).hint(
-                    "the first node makes it; a cluster of another name needs --cluster-name",
-                ),
-            ),
+            StreamState::Missing => missing.push(name.as_str()),
             StreamState::NoLeader(error) => found.push(
                 Finding::new(Mark::Bad, "quorum", format!("{name}: {error}")).hint(QUORUM_HINT),
             ),
@@ -159,7 +156,16 @@ fn streams(report: &EngineReport, servers: usize) -> Vec<Finding> {
         report.streams.len(),
         size(bytes)
     );
-    found.insert(0, Finding::new(Mark::Good, "streams", text));
+    if !missing.is_empty() {
+        let text = format!("not there: {}", missing.join(", "));
+        found.push(
+            Finding::new(Mark::Fair, "streams", text)
+                .hint("the first node makes them; a cluster of another name needs --cluster-name"),
+        );
+    }
+    if whole > 0 {
+        found.insert(0, Finding::new(Mark::Good, "streams", text));
+    }
     found
 }
 
@@ -198,7 +204,7 @@ fn clock(append: &AppendReport) -> Finding {
 fn nodes(nodes: &Result<Vec<NodeRecord>, String>) -> Vec<Finding> {
     let nodes = match nodes {
         Ok(nodes) => nodes,
-        Err(error) => return vec![Finding::new(Mark::Fair, "nodes", error.clone())],
+        Err(_) => return vec![Finding::new(Mark::Fair, "nodes", "no node can be seen")],
     };
     let sessions: u32 = nodes.iter().map(|node| node.sessions).sum();
     let text = format!(
