@@ -42,7 +42,7 @@ It ends with 0 when sessions can run here, walled in at least by Landlock, and w
 Examples:
   cellblock doctor
   cellblock doctor --json | jq .rung
-  cellblock doctor --cluster nats://a,nats://b,nats://c    how the servers and nodes of a cluster are
+  cellblock doctor --cluster nats://a,nats://b,nats://c
   cellblock doctor --fix             allow user namespaces on Ubuntu, for this program alone";
 
 /// Examines the machine and tells.
