@@ -1,6 +1,6 @@
 //! Sessions on more than one machine.
 //!
-//! Cellblock runs on an existing engine: it stores records, directory entries, jobs and blobs, and carries requests. The engine is behind
+//! Cellblock runs on an existing engine: it stores records, directory entries and blobs, and carries requests. The engine is behind
 //! the traits of [`engine`]. [`embedded`] is the engine of one machine and needs no server; `nats`, behind the cargo feature of that
 //! name, is the engine of several.
 //!
@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | [`Owner`] | the protocol: claim, fence, read, rebuild, commit |
 //! | [`Node`] | a lease, many owners, one task for each session |
+//! | [`RunQueue`] | runs that wait for a node, in fair shares, and the node that each has |
 //! | [`Gateway`] | finds the node of a session, repeats requests, has sessions adopted |
 //! | [`placement`] | the choice of a node |
 //! | [`history`] | checks that what callers saw is what a session allows |
@@ -35,14 +36,18 @@ pub mod nats;
 mod node;
 mod owner;
 pub mod placement;
+mod queue;
 mod record;
 mod runtime;
+mod writer;
 
 pub use gateway::{Answer, CallError, Gateway, NodeHealth};
 pub use interpreter::{Interpreter, Interpreters, OwnRecord};
 pub use message::{Rebuilt, Refusal, Reply, Request};
-pub use names::{InvalidName, JobId, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};
+pub use names::{InvalidName, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};
 pub use node::{MAX_WAITING, Measure, Node, NodeOptions, REPLY_WITHIN};
 pub use owner::{AdoptError, Owner, OwnerServices, RunError};
+pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait, wait_of};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime, timeout};
+pub use writer::JournalWriter;

@@ -99,10 +99,6 @@ name!(
     NodeId, "a node id", MAX_NAME_BYTES, "letters, digits, `-` or `_`", is_name_byte
 );
 name!(
-    /// The id of a job in the queue.
-    JobId, "a job id", MAX_NAME_BYTES, "letters, digits, `-` or `_`", is_name_byte
-);
-name!(
     /// The idempotency key of a request: a request that is sent again has the same key and runs once.
     RequestKey, "a key", MAX_KEY_BYTES, "visible ASCII characters", is_visible_byte
 );

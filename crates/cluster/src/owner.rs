@@ -6,26 +6,17 @@
 //! - A new owner appends first. From then on every append of an earlier owner conflicts, because each append names the last record.
 //! - A key that is in the journal is answered from the journal.
 
-use crate::engine::{
-    AppendError, ClaimError, Engine, Entry, Epoch, Journals, Sequence, SessionState,
-};
+use crate::engine::{ClaimError, Engine, Entry, Epoch, SessionState};
 use crate::interpreter::{Interpreter, Interpreters, OwnRecord};
 use crate::message::Rebuilt;
 use crate::names::{NodeId, RequestKey, SessionId};
-use crate::record::{Chain, Damage, RecordBody};
+use crate::record::{Damage, RecordBody};
 use crate::runtime::Runtime;
-use bytes::Bytes;
+use crate::writer::JournalWriter;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// How long an owner waits before it asks again what became of an append.
-const SETTLE_PAUSE: Duration = Duration::from_millis(50);
-
-/// How often a fence is tried before the adoption fails. The next request tries again.
-const MAX_FENCE_ATTEMPTS: usize = 20;
 
 /// How many differences of a rebuild are told in words.
 const MAX_TOLD_DIFFERENCES: usize = 8;
@@ -76,9 +67,7 @@ pub struct Owner {
     surroundings: OwnerServices,
     session: SessionId,
     entry: Entry,
-    epoch: Epoch,
-    last: Sequence,
-    chain: Chain,
+    journal: JournalWriter,
     answers: HashMap<RequestKey, Value>,
     interpreter: Box<dyn Interpreter>,
     rebuilt: Option<Rebuilt>,
@@ -94,20 +83,19 @@ impl Owner {
         about: Value,
     ) -> Result<Owner, AdoptError> {
         let (entry, epoch) = claim(&surroundings.engine, node, session, seen, about).await?;
-        let (last, chain) = fence(&surroundings, node, session, epoch).await?;
-        let journals = &surroundings.engine.journals;
-        let read = journals.read(session, last).await;
-        let records = read.map_err(|error| AdoptError::Engine(error.to_string()))?;
+        let OwnerServices {
+            engine, runtime, ..
+        } = &surroundings;
+        let journal = JournalWriter::fence(engine, runtime, node, session, epoch).await?;
+        let records = journal.read().await?;
 
         let opened = surroundings.interpreters.open(session, &entry.about).await;
         let mut interpreter = opened.map_err(AdoptError::Interpreter)?;
-        let mut read_chain = Chain::start();
         let mut answers = HashMap::new();
         let mut rebuilt = Rebuilt::default();
         let mut owners = 0;
-        for stored in records {
-            let record = read_chain.follow(&stored.record)?;
-            let RecordBody::Cell { key, cell, result } = record.body else {
+        for body in records {
+            let RecordBody::Cell { key, cell, result } = body else {
                 owners += 1;
                 continue;
             };
@@ -117,10 +105,6 @@ impl Owner {
             }
             answers.insert(key, result);
         }
-        if read_chain != chain {
-            // The engine gave fewer records than it had when the fence was appended.
-            return Err(AdoptError::Engine("the journal was not read whole".into()));
-        }
         let finished = interpreter.finish_rebuild(owners).await;
         for difference in finished.map_err(AdoptError::Interpreter)? {
             tell(&mut rebuilt, difference);
@@ -128,9 +112,7 @@ impl Owner {
         Ok(Owner {
             session: session.clone(),
             entry,
-            epoch,
-            last,
-            chain,
+            journal,
             answers,
             interpreter,
             rebuilt: (rebuilt.cells > 0).then_some(rebuilt),
@@ -145,7 +127,7 @@ impl Owner {
 
     /// The number of this ownership.
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        self.journal.epoch()
     }
 
     /// The result of a cell that has happened under this key.
@@ -164,12 +146,12 @@ impl Owner {
             return Ok(result.clone());
         }
         let result = self.interpreter.run(key, cell).await;
-        self.commit(RecordBody::Cell {
+        let body = RecordBody::Cell {
             key: key.clone(),
             cell: cell.clone(),
             result: result.clone(),
-        })
-        .await?;
+        };
+        self.journal.append(body).await?;
         self.answers.insert(key.clone(), result.clone());
         Ok(result)
     }
@@ -198,7 +180,8 @@ impl Owner {
             committed,
         } = record;
         self.answers.insert(key.clone(), result.clone());
-        let outcome = self.commit(RecordBody::Cell { key, cell, result }).await;
+        let body = RecordBody::Cell { key, cell, result };
+        let outcome = self.journal.append(body).await;
         let _ = committed.send(outcome.clone());
         outcome
     }
@@ -210,57 +193,12 @@ impl Owner {
             ..self.entry.clone()
         };
         let directory = &self.surroundings.engine.directory;
-        self.epoch = directory
-            .claim(&self.session, Some(self.epoch), &entry)
+        let epoch = directory
+            .claim(&self.session, Some(self.epoch()), &entry)
             .await?;
+        self.journal.set_epoch(epoch);
         self.entry = entry;
-        Ok(self.epoch)
-    }
-
-    /// Appends a record and returns once it is known to be in the journal, or known to be refused.
-    async fn commit(&mut self, body: RecordBody) -> Result<(), RunError> {
-        let encoded = self.chain.encode(self.epoch, body);
-        let encoded = encoded.map_err(|error| RunError::Unrecordable(error.to_string()))?;
-        let record = Bytes::from(encoded);
-        let journals = Arc::clone(&self.surroundings.engine.journals);
-        loop {
-            let appended = journals
-                .append(&self.session, self.last, record.clone())
-                .await;
-            let sequence = match appended {
-                Ok(sequence) => Some(sequence),
-                Err(AppendError::Conflict | AppendError::Unknown(_)) => {
-                    settle(&*journals, &self.session, self.last, &record).await?
-                }
-                Err(error @ (AppendError::TooLarge { .. } | AppendError::NotText)) => {
-                    return Err(RunError::Unrecordable(error.to_string()));
-                }
-            };
-            if let Some(sequence) = sequence {
-                self.last = sequence;
-                self.chain.advance(self.epoch, &record);
-                return Ok(());
-            }
-            self.surroundings.runtime.sleep(SETTLE_PAUSE).await;
-        }
-    }
-}
-
-/// Says where a record is after an append at `after` whose outcome is not known. `None`: not there, so the same append is repeated.
-///
-/// Repeating is safe: both appends name the same place, so at most one of them succeeds.
-async fn settle(
-    journals: &dyn Journals,
-    session: &SessionId,
-    after: Sequence,
-    record: &Bytes,
-) -> Result<Option<Sequence>, RunError> {
-    match journals.last(session).await {
-        Ok(Some(stored)) if stored.record == record => Ok(Some(stored.sequence)),
-        Ok(Some(stored)) if stored.sequence == after => Ok(None),
-        // Another owner's record. This cell's record may stand before it; then the next owner answers its key.
-        Ok(_) => Err(RunError::Fenced),
-        Err(_) => Ok(None),
+        Ok(epoch)
     }
 }
 
@@ -302,44 +240,4 @@ async fn claim(
             Ok(_) | Err(_) => Err(AdoptError::Engine(error)),
         },
     }
-}
-
-/// Appends the `owner` record of an epoch, and returns its place and the end of the journal.
-async fn fence(
-    surroundings: &OwnerServices,
-    node: &NodeId,
-    session: &SessionId,
-    epoch: Epoch,
-) -> Result<(Sequence, Chain), AdoptError> {
-    let journals = &surroundings.engine.journals;
-    let mut failure = String::new();
-    for _ in 0..MAX_FENCE_ATTEMPTS {
-        let last = match journals.last(session).await {
-            Ok(last) => last,
-            Err(error) => return Err(AdoptError::Engine(error.to_string())),
-        };
-        let (after, mut chain) = match last {
-            None => (Sequence::START, Chain::start()),
-            Some(stored) => (stored.sequence, Chain::after(&stored.record)?),
-        };
-        if chain.epoch() > epoch {
-            return Err(AdoptError::Lost);
-        }
-        if chain.epoch() == epoch {
-            // An earlier attempt got through after all. No other record has this epoch yet.
-            return Ok((after, chain));
-        }
-        let body = RecordBody::Owner { node: node.clone() };
-        let encoded = chain.encode(epoch, body);
-        let record = Bytes::from(encoded.map_err(|error| AdoptError::Engine(error.to_string()))?);
-        match journals.append(session, after, record.clone()).await {
-            Ok(sequence) => {
-                chain.advance(epoch, &record);
-                return Ok((sequence, chain));
-            }
-            Err(error) => failure = error.to_string(),
-        }
-        surroundings.runtime.sleep(SETTLE_PAUSE).await;
-    }
-    Err(AdoptError::Engine(failure))
 }

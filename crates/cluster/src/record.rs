@@ -43,6 +43,11 @@ pub enum RecordBody {
         /// What was answered.
         result: Value,
     },
+    /// Something happened in a run of the agent.
+    Event {
+        /// What happened.
+        event: Value,
+    },
 }
 
 /// Why a journal cannot be replayed.

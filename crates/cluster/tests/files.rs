@@ -1,8 +1,8 @@
 //! The embedded engine in files: what outlives its process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use cellblock_cluster::engine::{Engine, EngineError, Entry, Job, Pushed, Sequence, SessionState};
-use cellblock_cluster::{JobId, NodeId, Runtime, SessionId, TokioRuntime, embedded};
+use cellblock_cluster::engine::{Engine, EngineError, Entry, Sequence, SessionState};
+use cellblock_cluster::{NodeId, Runtime, SessionId, TokioRuntime, embedded};
 use cellblock_test_support::{MINUTE, wait};
 use std::fs;
 use std::path::Path;
@@ -14,20 +14,20 @@ fn open(directory: &Path) -> Result<Engine, EngineError> {
 }
 
 fn session() -> SessionId {
-    SessionId::new("s").unwrap()
+    run("s")
+}
+
+fn run(name: &str) -> SessionId {
+    SessionId::new(name).unwrap()
 }
 
 #[test]
-fn sessions_jobs_and_blobs_are_there_after_a_restart() {
+fn sessions_runs_and_blobs_are_there_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let entry = Entry {
         node: NodeId::new("n").unwrap(),
         state: SessionState::Live,
         about: serde_json::Value::Null,
-    };
-    let job = |id| Job {
-        id: JobId::new(id).unwrap(),
-        body: "work".into(),
     };
     wait(async {
         let engine = open(directory.path()).unwrap();
@@ -41,10 +41,10 @@ fn sessions_jobs_and_blobs_are_there_after_a_restart() {
             .append(&session(), Sequence::START, "\"a\"".into())
             .await
             .unwrap();
-        engine.queue.push(&job("done")).await.unwrap();
-        let taken = engine.queue.take().await.unwrap().unwrap();
-        engine.queue.finish(&taken, "answer".into()).await.unwrap();
-        engine.queue.push(&job("waits")).await.unwrap();
+        let (ended, waits) = (run("ended"), run("waits"));
+        let first = engine.runs.claim(&ended, None, &entry).await.unwrap();
+        engine.runs.remove(&ended).await.unwrap();
+        engine.runs.claim(&waits, None, &entry).await.unwrap();
         let digest = engine.blobs.put("blob".into()).await.unwrap();
         drop(engine);
 
@@ -59,14 +59,11 @@ fn sessions_jobs_and_blobs_are_there_after_a_restart() {
         assert!(next > epoch, "an epoch is never given twice");
         let stored = engine.journals.last(&session()).await.unwrap().unwrap();
         assert_eq!((stored.sequence, stored.record), (last, "\"a\"".into()));
-        assert_eq!(
-            engine.queue.push(&job("done")).await.unwrap(),
-            Pushed::Duplicate
-        );
-        let answer = engine.queue.answer(&job("done").id).await.unwrap();
-        assert_eq!(answer.unwrap(), "answer");
-        let taken = engine.queue.take().await.unwrap().unwrap();
-        assert_eq!(taken.job, job("waits"));
+        let runs = engine.runs.list().await.unwrap();
+        let ids: Vec<_> = runs.iter().map(|(id, _)| id.clone()).collect();
+        assert_eq!(ids, [waits]);
+        let again = engine.runs.claim(&ended, None, &entry).await.unwrap();
+        assert!(again > first, "an epoch is never given twice");
         assert_eq!(engine.blobs.get(&digest).await.unwrap().unwrap(), "blob");
     });
 }

@@ -216,7 +216,7 @@ impl Server {
         self.state.set_address(address);
         let router = self.router();
         if let Some(cluster) = self.state.cluster() {
-            cluster.start();
+            cluster.start(&self.state);
         }
         let connections = TaskTracker::new();
         let stopping = stop.clone();

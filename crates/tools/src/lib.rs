@@ -28,8 +28,9 @@ pub use builtin::{
     UndoTool, shell_tools,
 };
 pub use call::{
-    Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, IntoOutput, Json,
-    NO_TIME_LIMIT, OnToolEvent, Output, Part, RecordedCall, Recording, ToolError, ToolEvent,
+    Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, HappenedCell,
+    IntoOutput, Json, NO_TIME_LIMIT, OnToolEvent, Output, Part, RecordedCall, Recording, ToolError,
+    ToolEvent,
 };
 pub use cellblock_session::Session;
 pub use names::PURPOSE_FIELD;

@@ -8,7 +8,7 @@ use crate::format::Observation;
 use cellblock_model::{Reply, Usage};
 use cellblock_protocol::{Cell, StateOutcome};
 use cellblock_tools::names::RECURSIVE_PLAN_TREE_TODO;
-use cellblock_tools::{Call, Caller, EarlierCalls, RecordedCall, Recording};
+use cellblock_tools::{Call, Caller, EarlierCalls, HappenedCell, RecordedCall, Recording};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A run that was cut off, made from its events.
@@ -22,6 +22,7 @@ pub struct UnfinishedRun {
     completed: CompletedActions,
     calls: Vec<(ActionIndex, RecordedCall)>,
     usage: Usage,
+    happened: Vec<HappenedCell>,
 }
 
 /// A cell that ran before the run was cut off.
@@ -62,6 +63,20 @@ impl UnfinishedRun {
             }
         }
         run
+    }
+
+    /// Adds cells that are in the session although no event tells of their end: the run was cut off in between. They do not run again.
+    #[must_use]
+    pub fn with_happened(mut self, cells: Vec<HappenedCell>) -> UnfinishedRun {
+        self.happened = cells;
+        self
+    }
+
+    /// The number of the last cell whose end an event tells of. 0 if there is none.
+    pub fn last_cell(&self) -> u64 {
+        let results = self.completed.0.values();
+        let numbers = results.filter_map(|done| done.result.as_ref().map(|result| result.cell));
+        numbers.max().unwrap_or(0)
     }
 
     /// The question of the run.
@@ -115,6 +130,7 @@ impl UnfinishedRun {
         EarlierCalls {
             unfinished: recording(unfinished.map(|(_, call)| call.clone()).collect()),
             answered: recording(all.map(|(_, call)| call.clone()).collect()),
+            cells: self.happened.clone(),
         }
     }
 

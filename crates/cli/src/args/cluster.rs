@@ -44,17 +44,22 @@ impl EngineArgs {
         !self.servers.is_empty()
     }
 
-    /// Connects to the servers.
-    pub(crate) async fn connect(&self) -> anyhow::Result<(Engine, TokioRuntime)> {
-        let clock = TokioRuntime::new();
-        let options = NatsOptions {
+    /// How the cluster is reached and laid out.
+    pub(crate) fn nats_options(&self) -> NatsOptions {
+        NatsOptions {
             servers: self.servers.clone(),
             credentials: self.credentials.clone(),
             prefix: self.cluster_name.clone(),
             replicas: self.servers.len().clamp(1, 3),
             shards: SHARDS,
             lease: Duration::from_secs(self.cluster_lease),
-        };
+        }
+    }
+
+    /// Connects to the servers.
+    pub(crate) async fn connect(&self) -> anyhow::Result<(Engine, TokioRuntime)> {
+        let clock = TokioRuntime::new();
+        let options = self.nats_options();
         let runtime: Arc<dyn Runtime> = Arc::new(clock.clone());
         let connected = connect(&options, &runtime).await;
         let engine = connected.map_err(|error| {
@@ -82,6 +87,9 @@ pub(crate) struct ClusterArgs {
     /// The most sessions that this node takes
     #[arg(long, value_name = "N", default_value_t = 200, requires = "servers")]
     node_sessions: u32,
+    /// The most runs of the queue that this node works on at a time
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "servers")]
+    node_runs: u32,
 }
 
 impl ClusterArgs {
@@ -107,6 +115,7 @@ impl ClusterArgs {
         let refused = |error: ServerError| Usage::plain(error.to_string());
         let mut options = ClusterOptions::new(engine, clock, &name, url).map_err(refused)?;
         options.capacity = self.node_sessions;
+        options.run_slots = self.node_runs;
         options.heartbeat =
             Duration::from_secs(2).min(Duration::from_secs(self.engine.cluster_lease) / 4);
         let measure: Measure = Arc::new(measure_machine);

@@ -118,7 +118,7 @@ async fn list(engine: &Engine, as_json: bool, console: &Console) -> anyhow::Resu
     rows.extend(nodes.iter().map(|node| {
         [
             node.node.to_string(),
-            state_name(node.state).to_owned(),
+            state_text(node),
             format!("{}/{}", node.sessions, node.capacity),
             format!("{:.2}", node.load),
             size(node.free_memory),
@@ -136,15 +136,26 @@ fn node_json(node: &NodeRecord) -> serde_json::Value {
     json!({
         "node": node.node,
         "state": node.state,
+        "silent_seconds": node.silent_ms as f64 / 1000.0,
+        "is_silent": node.is_silent(),
         "version": node.version,
         "sessions": node.sessions,
         "capacity": node.capacity,
         "load": node.load,
+        "run_slots": node.run_slots,
         "free_memory": node.free_memory,
         "environments": node.environments,
         "walls": node.walls,
         "address": node.address,
     })
+}
+
+/// What a person reads about a node's state. A node whose heartbeats do not come is listed until its lease ends.
+fn state_text(node: &NodeRecord) -> String {
+    match node.is_silent() {
+        true => format!("not heard for {} s", node.silent_ms.div_ceil(1000)),
+        false => state_name(node.state).to_owned(),
+    }
 }
 
 fn state_name(state: NodeState) -> &'static str {

@@ -9,6 +9,14 @@
     reason = "helpers of tests are tests"
 )]
 
+#[path = "../it/fake_model.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests of the command use more of it"
+)]
+mod fake_model;
+mod runs;
 mod storm;
 mod support;
 
@@ -20,12 +28,17 @@ use support::{Engine, LEASE, Node, cellblock, three_nodes};
 
 /// One engine for all tests, and one test at a time: each has nodes of its own, and the machine may be small.
 fn with_three_nodes(test: impl AsyncFnOnce(&Engine, Vec<Node>)) {
+    with_nodes(&[], test);
+}
+
+/// The same, with nodes that are started with these arguments.
+fn with_nodes(more: &[&str], test: impl AsyncFnOnce(&Engine, Vec<Node>)) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(engine) = Engine::start() else {
         return;
     };
-    let nodes = three_nodes(&engine);
+    let nodes = three_nodes(&engine, more);
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Runtime::new().unwrap());
     runtime.block_on(test(&engine, nodes));

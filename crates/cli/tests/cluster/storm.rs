@@ -41,7 +41,7 @@ pub(crate) fn storm(seed: u64, size: Size) {
         return;
     };
     let dice = Dice::new(seed);
-    let start = |name: &str| Arc::new(Node::start_with(&engine, "storm", name, LEASE_SECONDS));
+    let start = |name: &str| Arc::new(Node::start_with(&engine, "storm", name, LEASE_SECONDS, &[]));
     let nodes = ["a", "b", "c"].map(start).to_vec();
     let world = Arc::new(World {
         engine: Mutex::new(engine),
@@ -175,7 +175,13 @@ fn kill_node(world: &World, victim: usize, number: usize) {
     node.signal("-KILL");
     let engine = lock(&world.engine);
     let name = format!("r{number}");
-    let next = Arc::new(Node::start_with(&engine, "storm", &name, LEASE_SECONDS));
+    let next = Arc::new(Node::start_with(
+        &engine,
+        "storm",
+        &name,
+        LEASE_SECONDS,
+        &[],
+    ));
     lock(&world.nodes).push(next);
 }
 

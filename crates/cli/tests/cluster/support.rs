@@ -115,13 +115,14 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts a node of the cluster with this name, and waits until it serves.
-    pub(crate) fn start(engine: &Engine, cluster: &str, name: &str) -> Node {
-        Node::start_with(engine, cluster, name, LEASE.as_secs())
-    }
-
-    /// The same, with a lease of so many seconds.
-    pub(crate) fn start_with(engine: &Engine, cluster: &str, name: &str, lease: u64) -> Node {
+    /// Starts a node of the cluster with this name, a lease of so many seconds and more arguments, and waits until it serves.
+    pub(crate) fn start_with(
+        engine: &Engine,
+        cluster: &str,
+        name: &str,
+        lease: u64,
+        more: &[&str],
+    ) -> Node {
         let data = tempfile::tempdir().unwrap();
         let deadline = Instant::now() + Duration::from_secs(40);
         loop {
@@ -133,6 +134,8 @@ impl Node {
                 .args(["--cluster-lease", &lease.to_string()])
                 .args(["--node-name", name])
                 .args(["--quota", "memory=128GiB", "--quota", "sessions=100"])
+                .args(more)
+                .env("CELLBLOCK_API_KEY", "of-a-test")
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
@@ -288,16 +291,16 @@ impl Drop for Node {
     }
 }
 
-/// Three nodes of a cluster of their own.
-pub(crate) fn three_nodes(engine: &Engine) -> Vec<Node> {
+/// Three nodes of a cluster of their own, with these arguments.
+pub(crate) fn three_nodes(engine: &Engine, more: &[&str]) -> Vec<Node> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let cluster = format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed));
     // The first makes the streams.
-    let first = Node::start(engine, &cluster, "a");
+    let start = |name| Node::start_with(engine, &cluster, name, LEASE.as_secs(), more);
+    let first = start("a");
     let others = std::thread::scope(|scope| {
-        let cluster = &cluster;
-        let start = |name| scope.spawn(move || Node::start(engine, cluster, name));
-        let others = ["b", "c"].map(start);
+        let start = &start;
+        let others = ["b", "c"].map(|name| scope.spawn(move || start(name)));
         others.map(|other| other.join().unwrap())
     });
     [first].into_iter().chain(others).collect()

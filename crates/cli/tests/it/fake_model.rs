@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,15 @@ impl FakeModel {
     /// Does these things, one after the other; then the last one again and again.
     pub fn doing(all: impl IntoIterator<Item = Said>) -> FakeModel {
         let all: Vec<Said> = all.into_iter().collect();
+        let served = AtomicUsize::new(0);
+        FakeModel::by(move |_| {
+            let number = served.fetch_add(1, Ordering::SeqCst);
+            all[number.min(all.len() - 1)].clone()
+        })
+    }
+
+    /// Does with each request what this function says.
+    pub fn by(choose: impl Fn(&Value) -> Said + Send + 'static) -> FakeModel {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -45,9 +55,8 @@ impl FakeModel {
             for stream in listener.incoming().flatten() {
                 if let Some((request, key)) = read(&stream) {
                     seen.lock().unwrap().push(key);
-                    let served = requests.lock().unwrap().len();
+                    let said = choose(&request);
                     requests.lock().unwrap().push(request);
-                    let said = all[served.min(all.len() - 1)].clone();
                     std::thread::spawn(move || answer(stream, said));
                 }
             }

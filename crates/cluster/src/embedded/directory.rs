@@ -1,4 +1,4 @@
-//! The directory of sessions: a map and a log file.
+//! The directories of sessions and of runs: a map and a log file each.
 
 use super::log::Log;
 use crate::engine::{ClaimError, Directory, EngineError, Entry, Epoch, Placed};
@@ -21,12 +21,12 @@ struct State {
     epoch: Epoch,
 }
 
-/// A line of the log.
+/// A line of the log. Without an entry, it says that the entry was removed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Claim {
     session: SessionId,
     epoch: Epoch,
-    entry: Entry,
+    entry: Option<Entry>,
 }
 
 impl LocalDirectory {
@@ -57,11 +57,27 @@ impl LocalDirectory {
 impl State {
     fn note(&mut self, claim: Claim) {
         self.epoch = self.epoch.max(claim.epoch);
-        let placed = Placed {
-            entry: claim.entry,
-            epoch: claim.epoch,
+        match claim.entry {
+            Some(entry) => {
+                let epoch = claim.epoch;
+                self.entries.insert(claim.session, Placed { entry, epoch });
+            }
+            None => {
+                self.entries.remove(&claim.session);
+            }
+        }
+    }
+
+    fn write(&mut self, session: &SessionId, entry: Option<Entry>) -> Result<Epoch, EngineError> {
+        let epoch = Epoch(self.epoch.0 + 1);
+        let claim = Claim {
+            session: session.clone(),
+            epoch,
+            entry,
         };
-        self.entries.insert(claim.session, placed);
+        self.log.append(claim.clone())?;
+        self.note(claim);
+        Ok(epoch)
     }
 
     fn claim(
@@ -73,16 +89,8 @@ impl State {
         if self.entries.get(session).map(|placed| placed.epoch) != seen {
             return Err(ClaimError::Lost);
         }
-        let epoch = Epoch(self.epoch.0 + 1);
-        let claim = Claim {
-            session: session.clone(),
-            epoch,
-            entry: entry.clone(),
-        };
-        let appended = self.log.append(claim.clone());
-        appended.map_err(|error| ClaimError::Unknown(error.to_string()))?;
-        self.note(claim);
-        Ok(epoch)
+        let written = self.write(session, Some(entry.clone()));
+        written.map_err(|error| ClaimError::Unknown(error.to_string()))
     }
 }
 
@@ -102,6 +110,10 @@ impl Directory for LocalDirectory {
         session: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<Placed>, EngineError>> {
         Box::pin(async move { Ok(lock(&self.state).entries.get(session).cloned()) })
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move { lock(&self.state).write(session, None).map(drop) })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {

@@ -1,6 +1,6 @@
 //! The nodes of one process: a map with leases.
 
-use crate::engine::{EngineError, Members, NodeRecord};
+use crate::engine::{EngineError, Members, NodeRecord, note_silence};
 use crate::lock::lock;
 use crate::names::NodeId;
 use crate::runtime::{BoxFuture, Runtime};
@@ -47,7 +47,10 @@ impl Members for LocalMembers {
             let now = self.runtime.now();
             let mut nodes = lock(&self.nodes);
             nodes.retain(|_, (_, until)| now < *until);
-            Ok(nodes.values().map(|(record, _)| record.clone()).collect())
+            let heard = |until: &Duration| u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+            let nodes = nodes.values();
+            let nodes = nodes.map(|(record, until)| (record.clone(), heard(until)));
+            Ok(note_silence(nodes.collect()))
         })
     }
 }

@@ -54,7 +54,7 @@ pub enum ClaimError {
     Unknown(String),
 }
 
-/// Which node has which session.
+/// Which node has which session, or which run: an engine has a directory of each.
 ///
 /// A claim is compare-and-set, so of several nodes that claim the same entry one succeeds. The directory says where to send requests; it
 /// does not make a session safe. The journal does that.
@@ -72,6 +72,9 @@ pub trait Directory: Send + Sync {
         &'a self,
         session: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<Placed>, EngineError>>;
+
+    /// Removes the entry of what has ended, whatever its epoch is. Epochs go on growing.
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>>;
 
     /// All entries. The list may be behind by a moment.
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>>;

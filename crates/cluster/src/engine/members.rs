@@ -46,6 +46,35 @@ pub struct NodeRecord {
     /// The share of its processors that is busy: 1 if there is work for all of them.
     #[serde(default)]
     pub load: f64,
+    /// How many runs of the queue it works on at a time.
+    #[serde(default)]
+    pub run_slots: u32,
+    /// The average time of its last runs, in milliseconds. 0 if it had none.
+    #[serde(default)]
+    pub run_ms: u64,
+    /// The time between its heartbeats, in milliseconds.
+    #[serde(default)]
+    pub heartbeat_ms: u64,
+    /// How much older its last heartbeat is than the newest one of all nodes, in milliseconds. The engine says so in its list.
+    #[serde(skip)]
+    pub silent_ms: u64,
+}
+
+impl NodeRecord {
+    /// Whether two heartbeats in a row did not come. The node may be lost; its lease says when it is.
+    pub fn is_silent(&self) -> bool {
+        // Half a heartbeat is how late one may be.
+        self.heartbeat_ms > 0 && self.silent_ms > self.heartbeat_ms * 5 / 2
+    }
+}
+
+/// Notes in records how old they are, from the time of each, in milliseconds.
+pub(crate) fn note_silence(mut nodes: Vec<(NodeRecord, u64)>) -> Vec<NodeRecord> {
+    let newest = nodes.iter().map(|(_, heard)| *heard).max().unwrap_or(0);
+    for (record, heard) in &mut nodes {
+        record.silent_ms = newest - *heard;
+    }
+    nodes.into_iter().map(|(record, _)| record).collect()
 }
 
 /// Which nodes live: each node renews a lease, and a node whose lease lapsed is not listed.

@@ -1,4 +1,4 @@
-//! What a cluster needs of its engine, as seven small traits.
+//! What a cluster needs of its engine, as six small traits.
 //!
 //! An engine stores and carries bytes. It knows nothing of Python. Two engines exist: [`crate::embedded`] for one machine, and NATS for
 //! several (feature `nats`). All outcomes that a caller must tell apart are variants of an error; above all *unknown*, when an engine did not answer and
@@ -9,7 +9,6 @@ mod directory;
 mod events;
 mod journals;
 mod members;
-mod queue;
 mod router;
 
 pub use blobs::{Blobs, Digest, MAX_BLOB_BYTES};
@@ -17,11 +16,11 @@ pub use directory::{ClaimError, Directory, Entry, Epoch, Placed, SessionState};
 pub use events::{Delivery, EventLog, EventReader};
 pub use journals::{AppendError, Journals, MAX_RECORD_BYTES, Sequence, Stored};
 pub use members::{Members, NodeRecord, NodeState};
-pub use queue::{Job, Pushed, Queue, TakenJob, Ticket};
 pub use router::{Incoming, RequestError, Router, reply_channel};
 
 pub(crate) use blobs::{check_digest as check_blob_digest, check_length as check_blob_length};
 pub(crate) use journals::check_length as check_record_length;
+pub(crate) use members::note_silence;
 
 use std::sync::Arc;
 
@@ -41,8 +40,8 @@ pub struct Engine {
     pub journals: Arc<dyn Journals>,
     /// Requests to nodes.
     pub router: Arc<dyn Router>,
-    /// Jobs that wait for a node.
-    pub queue: Arc<dyn Queue>,
+    /// The runs that wait for a node, and which node has which run. [`crate::RunQueue`] works on it.
+    pub runs: Arc<dyn Directory>,
     /// Live events of sessions.
     pub events: Arc<dyn EventLog>,
     /// Files and other large values.

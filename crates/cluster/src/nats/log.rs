@@ -21,6 +21,14 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 /// How long a reader may be silent before the server removes it.
 const READER_AGE: Duration = Duration::from_secs(30);
 
+/// A message of a stream.
+pub(super) struct ReadMessage {
+    pub(super) subject: String,
+    pub(super) stored: Stored,
+    /// When a server stored it, by the clock of that server, in milliseconds since 1970.
+    pub(super) published_ms: u64,
+}
+
 /// A stream: a log for each of its subjects.
 #[derive(Clone)]
 pub(super) struct Log {
@@ -54,6 +62,12 @@ impl Log {
         let message = PublishMessage::build().payload(record);
         let published = self.publish(subject, message).await;
         published.map(drop).map_err(failed)
+    }
+
+    /// Removes all messages of a subject.
+    pub(super) async fn purge(&self, subject: String) -> Result<(), EngineError> {
+        let purged = self.stream.purge().filter(subject).await;
+        purged.map(drop).map_err(failed)
     }
 
     async fn publish(
@@ -94,7 +108,7 @@ impl Log {
         &self,
         subject: String,
         which: DeliverPolicy,
-    ) -> Result<Vec<(String, Stored)>, EngineError> {
+    ) -> Result<Vec<ReadMessage>, EngineError> {
         let mut attempts = 0;
         loop {
             let read = self.read_once(subject.clone(), which).await;
@@ -110,7 +124,7 @@ impl Log {
         &self,
         subject: String,
         which: DeliverPolicy,
-    ) -> Result<Vec<(String, Stored)>, EngineError> {
+    ) -> Result<Vec<ReadMessage>, EngineError> {
         let config = pull::Config {
             filter_subject: subject,
             deliver_policy: which,
@@ -128,12 +142,16 @@ impl Log {
             let mut messages = fetched.map_err(failed)?;
             while let Some(message) = messages.next().await {
                 let message = message.map_err(failed)?;
-                let sequence = Sequence(message.info().map_err(failed)?.stream_sequence);
-                let stored = Stored {
-                    sequence,
-                    record: message.payload.clone(),
-                };
-                all.push((message.subject.to_string(), stored));
+                let info = message.info().map_err(failed)?;
+                let published_ms = info.published.unix_timestamp_nanos() / 1_000_000;
+                all.push(ReadMessage {
+                    subject: message.subject.to_string(),
+                    stored: Stored {
+                        sequence: Sequence(info.stream_sequence),
+                        record: message.payload.clone(),
+                    },
+                    published_ms: u64::try_from(published_ms).unwrap_or(0),
+                });
             }
             if all.len() - before < BATCH {
                 // The server would remove the reader by itself, but later.

@@ -8,21 +8,23 @@
 //! | directory | `cb_sessions` | `cb.s.SESSION` | file, the last message of each subject |
 //! | members | `cb_nodes` | `cb.n.NODE` | memory, for the time of a lease |
 //! | journals | `cb_journal_SHARD` | `cb.j.SHARD.SESSION` | file, all |
-//! | queue | `cb_jobs`, `cb_answers` | `cb.q.JOB`, `cb.a.JOB` | file |
+//! | runs | `cb_runs` | `cb.q.RUN` | file, the last message of each subject, until the run has ended |
 //! | events | `cb_events` | `cb.e.SESSION` | memory, ten minutes |
 //! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file |
 //! | router | none | `cb.r.NODE` | not kept |
 
 mod blobs;
 mod events;
+mod examine;
 mod log;
-mod queue;
 mod router;
 mod sessions;
 
+pub use examine::{AppendReport, EngineReport, FileSync, StreamReport, StreamState, examine};
+
 use crate::engine::{Engine, EngineError};
 use crate::runtime::Runtime;
-use async_nats::jetstream::stream::{Config, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{ConnectOptions, ServerAddr};
 use log::Log;
 use std::path::PathBuf;
@@ -65,10 +67,7 @@ pub async fn connect(
         let message = format!("the NATS server has version {version}; 2.12 or newer is needed");
         return Err(EngineError(message));
     }
-    let context = async_nats::jetstream::context::ContextBuilder::new()
-        .timeout(SERVER_TIMEOUT)
-        .ack_timeout(SERVER_TIMEOUT)
-        .build(client.clone());
+    let context = context_of(&client);
     let prefix = &options.prefix;
     let stream = |name: &str, subject: &str| Config {
         name: format!("{prefix}_{name}"),
@@ -89,11 +88,10 @@ pub async fn connect(
         storage: StorageType::Memory,
         ..stream("nodes", "n.*")
     });
-    let jobs = log(Config {
-        retention: RetentionPolicy::WorkQueue,
-        ..stream("jobs", "q.*")
+    let runs = log(Config {
+        max_messages_per_subject: 1,
+        ..stream("runs", "q.*")
     });
-    let answers = log(stream("answers", "a.*"));
     let events = log(Config {
         max_age: EVENTS_AGE,
         max_messages_per_subject: MAX_EVENTS,
@@ -109,7 +107,10 @@ pub async fn connect(
         shards.push(log(config).await?);
     }
     Ok(Engine {
-        directory: Arc::new(sessions::NatsDirectory::new(sessions.await?, prefix)),
+        directory: Arc::new(sessions::NatsDirectory::new(
+            sessions.await?,
+            format!("{prefix}.s."),
+        )),
         members: Arc::new(sessions::NatsMembers::new(
             nodes.await?,
             prefix,
@@ -117,19 +118,20 @@ pub async fn connect(
         )),
         journals: Arc::new(sessions::NatsJournals::new(shards, prefix)),
         router: Arc::new(router::NatsRouter::new(client.clone(), reconnects, prefix)),
-        queue: Arc::new(
-            queue::NatsQueue::open(
-                client.clone(),
-                jobs.await?,
-                answers.await?,
-                prefix,
-                options.lease,
-            )
-            .await?,
-        ),
+        runs: Arc::new(sessions::NatsDirectory::new(
+            runs.await?,
+            format!("{prefix}.q."),
+        )),
         events: Arc::new(events::NatsEvents::new(client, events.await?, prefix)),
         blobs: Arc::new(blobs::NatsBlobs::new(blobs.await?, prefix)),
     })
+}
+
+fn context_of(client: &async_nats::Client) -> async_nats::jetstream::Context {
+    async_nats::jetstream::context::ContextBuilder::new()
+        .timeout(SERVER_TIMEOUT)
+        .ack_timeout(SERVER_TIMEOUT)
+        .build(client.clone())
 }
 
 async fn client(

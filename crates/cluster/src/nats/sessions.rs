@@ -1,10 +1,10 @@
-//! Directory, members and journals: what sessions need.
+//! Directories, members and journals: what sessions and runs need.
 
 use super::failed;
 use super::log::Log;
 use crate::engine::{
     AppendError, ClaimError, Digest, Directory, EngineError, Entry, Epoch, Journals, Members,
-    NodeRecord, Placed, Sequence, Stored, check_record_length,
+    NodeRecord, Placed, Sequence, Stored, check_record_length, note_silence,
 };
 use crate::message::encode;
 use crate::names::{NodeId, SessionId};
@@ -24,11 +24,9 @@ pub(super) struct NatsDirectory {
 }
 
 impl NatsDirectory {
-    pub(super) fn new(log: Log, prefix: &str) -> NatsDirectory {
-        NatsDirectory {
-            log,
-            prefix: format!("{prefix}.s."),
-        }
+    /// A directory whose subjects are this prefix and a name.
+    pub(super) fn new(log: Log, prefix: String) -> NatsDirectory {
+        NatsDirectory { log, prefix }
     }
 }
 
@@ -60,6 +58,10 @@ impl Directory for NatsDirectory {
         })
     }
 
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(self.log.purge(format!("{}{session}", self.prefix)))
+    }
+
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
         Box::pin(async move {
             let subject = format!("{}*", self.prefix);
@@ -68,10 +70,10 @@ impl Directory for NatsDirectory {
                 .read(subject, DeliverPolicy::LastPerSubject)
                 .await?;
             let mut entries = Vec::new();
-            for (subject, stored) in read {
-                let name = subject.strip_prefix(&self.prefix).unwrap_or_default();
-                let session = SessionId::new(name).map_err(failed)?;
-                entries.push((session, placed(&stored)?));
+            for message in read {
+                let name = message.subject.strip_prefix(&self.prefix);
+                let session = SessionId::new(name.unwrap_or_default()).map_err(failed)?;
+                entries.push((session, placed(&message.stored)?));
             }
             Ok(entries)
         })
@@ -115,11 +117,7 @@ impl Members for NatsMembers {
     }
 
     fn leave<'a>(&'a self, node: &'a NodeId) -> BoxFuture<'a, Result<(), EngineError>> {
-        Box::pin(async move {
-            let subject = format!("{}{node}", self.prefix);
-            let purged = self.log.stream.purge().filter(subject).await;
-            purged.map(drop).map_err(failed)
-        })
+        Box::pin(self.log.purge(format!("{}{node}", self.prefix)))
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, EngineError>> {
@@ -129,10 +127,13 @@ impl Members for NatsMembers {
                 .log
                 .read(subject, DeliverPolicy::LastPerSubject)
                 .await?;
-            let parsed = read.iter().map(|(_, stored)| parse(&stored.record));
-            let mut nodes = parsed.collect::<Result<Vec<NodeRecord>, _>>()?;
-            nodes.sort_by(|a, b| a.node.cmp(&b.node));
-            Ok(nodes)
+            let mut nodes = Vec::new();
+            for message in &read {
+                let record: NodeRecord = parse(&message.stored.record)?;
+                nodes.push((record, message.published_ms));
+            }
+            nodes.sort_by(|(a, _), (b, _)| a.node.cmp(&b.node));
+            Ok(note_silence(nodes))
         })
     }
 }
@@ -195,7 +196,7 @@ impl Journals for NatsJournals {
             let (log, subject) = self.place(session)?;
             for _ in 0..READ_ATTEMPTS {
                 let read = log.read(subject.clone(), DeliverPolicy::All).await?;
-                let mut records: Vec<_> = read.into_iter().map(|(_, stored)| stored).collect();
+                let mut records: Vec<_> = read.into_iter().map(|read| read.stored).collect();
                 let is_whole = records.last().is_some_and(|last| last.sequence >= until);
                 if is_whole {
                     records.retain(|stored| stored.sequence <= until);

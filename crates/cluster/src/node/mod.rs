@@ -67,12 +67,14 @@ struct OwnedSession {
 impl Node {
     /// A node that does not serve yet.
     pub fn new(surroundings: OwnerServices, options: NodeOptions) -> Arc<Node> {
+        let mut record = options.record;
+        record.heartbeat_ms = u64::try_from(options.heartbeat.as_millis()).unwrap_or(u64::MAX);
         Arc::new(Node {
             surroundings,
             heartbeat: options.heartbeat,
             measure: options.measure,
             lease: Lease::default(),
-            record: Mutex::new(options.record),
+            record: Mutex::new(record),
             sessions: Mutex::default(),
         })
     }

@@ -1,13 +1,17 @@
 //! The checks themselves. Each has names of its own, because engines may outlive a test.
 
+mod runs;
+
+pub(crate) use runs::*;
+
 use crate::{SHORT_LEASE, tokio_runtime};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Delivery, Engine, Entry, Epoch, Job, MAX_RECORD_BYTES, NodeRecord,
-    NodeState, Pushed, RequestError, Sequence, SessionState,
+    AppendError, ClaimError, Delivery, Engine, Entry, Epoch, MAX_RECORD_BYTES, NodeRecord,
+    NodeState, RequestError, Sequence, SessionState,
 };
 use cellblock_cluster::{
-    Answer, BoxFuture, Gateway, Interpreter, Interpreters, JobId, Node, NodeId, NodeOptions, Owner,
+    Answer, BoxFuture, Gateway, Interpreter, Interpreters, Node, NodeId, NodeOptions, Owner,
     OwnerServices, RequestKey, RunError, SessionId,
 };
 use cellblock_test_support::MINUTE;
@@ -201,6 +205,25 @@ pub(crate) async fn a_node_is_listed_until_its_lease_lapses(engine: Engine) {
     .await;
 }
 
+pub(crate) async fn a_node_whose_heartbeats_do_not_come_is_silent(engine: Engine) {
+    let (silent, heard) = (new_node(), new_node());
+    let record_of = |node: &NodeId| NodeRecord {
+        heartbeat_ms: 100,
+        ..record(node)
+    };
+    engine.members.renew(&record_of(&silent)).await.unwrap();
+    eventually("one is silent and the other is not", async || {
+        engine.members.renew(&record_of(&heard)).await.unwrap();
+        let nodes = engine.members.list().await.unwrap();
+        let is_silent = |node: &NodeId| {
+            let found = nodes.iter().find(|record| record.node == *node);
+            found.map(NodeRecord::is_silent)
+        };
+        is_silent(&silent) == Some(true) && is_silent(&heard) == Some(false)
+    })
+    .await;
+}
+
 pub(crate) async fn a_node_that_leaves_is_not_listed(engine: Engine) {
     let node = new_node();
     engine.members.renew(&record(&node)).await.unwrap();
@@ -209,56 +232,6 @@ pub(crate) async fn a_node_that_leaves_is_not_listed(engine: Engine) {
         !is_listed(&engine, &node).await
     })
     .await;
-}
-
-pub(crate) async fn a_job_is_taken_once_and_its_first_answer_stays(engine: Engine) {
-    let (job, queue) = (new_job(), &engine.queue);
-    assert_eq!(queue.push(&job).await.unwrap(), Pushed::Stored);
-    assert_eq!(queue.push(&job).await.unwrap(), Pushed::Duplicate);
-    let taken = queue.take().await.unwrap().unwrap();
-    assert_eq!((&taken.job, taken.delivery), (&job, 1));
-    assert_eq!(queue.take().await.unwrap(), None);
-    assert_eq!(queue.answer(&job.id).await.unwrap(), None);
-    assert_eq!(queue.finish(&taken, "first".into()).await.unwrap(), "first");
-    assert_eq!(
-        queue.finish(&taken, "second".into()).await.unwrap(),
-        "first"
-    );
-    assert_eq!(queue.answer(&job.id).await.unwrap().unwrap(), "first");
-    assert_eq!(queue.push(&job).await.unwrap(), Pushed::Duplicate);
-    assert_eq!(queue.take().await.unwrap(), None);
-}
-
-pub(crate) async fn a_job_whose_node_falls_silent_is_given_to_another(engine: Engine) {
-    let (job, queue) = (new_job(), &engine.queue);
-    queue.push(&job).await.unwrap();
-    let silent = queue.take().await.unwrap().unwrap();
-    let second = loop {
-        if let Some(taken) = queue.take().await.unwrap() {
-            break taken;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    assert_eq!((&second.job, second.delivery), (&job, 2));
-    // The silent node wakes up and finishes first. Its answer is as good as any; the second one is told what stands.
-    assert_eq!(
-        queue.finish(&silent, "silent".into()).await.unwrap(),
-        "silent"
-    );
-    assert_eq!(
-        queue.finish(&second, "second".into()).await.unwrap(),
-        "silent"
-    );
-    assert_eq!(queue.answer(&job.id).await.unwrap().unwrap(), "silent");
-}
-
-pub(crate) async fn a_job_that_is_extended_stays_with_its_node(engine: Engine) {
-    let (job, queue) = (new_job(), &engine.queue);
-    queue.push(&job).await.unwrap();
-    let taken = queue.take().await.unwrap().unwrap();
-    queue.extend(&taken).await.unwrap();
-    assert_eq!(queue.take().await.unwrap(), None);
-    queue.finish(&taken, "done".into()).await.unwrap();
 }
 
 pub(crate) async fn events_come_in_order_and_from_any_place_on(engine: Engine) {
@@ -417,13 +390,6 @@ fn new_node() -> NodeId {
     NodeId::new(unique("n")).unwrap()
 }
 
-fn new_job() -> Job {
-    Job {
-        id: JobId::new(unique("j")).unwrap(),
-        body: "work".into(),
-    }
-}
-
 fn key(text: &str) -> RequestKey {
     RequestKey::new(text).unwrap()
 }
@@ -449,6 +415,10 @@ fn record(node: &NodeId) -> NodeRecord {
         address: String::new(),
         secret: String::new(),
         load: 0.0,
+        run_slots: 0,
+        run_ms: 0,
+        heartbeat_ms: 0,
+        silent_ms: 0,
     }
 }
 

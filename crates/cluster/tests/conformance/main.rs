@@ -32,7 +32,6 @@ macro_rules! conformance {
     ($with:path) => {
         conformance! { $with, super::SHORT_LEASE =>
             a_node_is_listed_until_its_lease_lapses
-            a_job_whose_node_falls_silent_is_given_to_another
         }
         conformance! { $with, super::LONG_LEASE =>
             of_several_claims_of_the_same_entry_one_succeeds
@@ -46,8 +45,11 @@ macro_rules! conformance {
             a_request_to_a_node_that_does_not_exist_has_no_responder
             a_request_that_is_not_replied_to_ends_in_silence
             a_node_that_leaves_is_not_listed
-            a_job_is_taken_once_and_its_first_answer_stays
-            a_job_that_is_extended_stays_with_its_node
+            a_node_whose_heartbeats_do_not_come_is_silent
+            a_run_is_taken_once_and_its_first_end_stays
+            a_run_whose_node_is_gone_goes_on_elsewhere_from_its_record
+            a_run_of_a_living_node_stays_there
+            a_removed_entry_is_gone_and_epochs_go_on
             events_come_in_order_and_from_any_place_on
             two_readers_get_all_events
             blobs_are_stored_under_their_digest

@@ -193,6 +193,11 @@ impl Directory for Link {
         Box::pin(self.ask(|base| Box::pin(async move { base.directory.get(&session).await })))
     }
 
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        let session = session.clone();
+        Box::pin(self.ask(|base| Box::pin(async move { base.directory.remove(&session).await })))
+    }
+
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
         Box::pin(self.ask(|base| Box::pin(async move { base.directory.list().await })))
     }

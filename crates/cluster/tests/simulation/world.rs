@@ -190,6 +190,10 @@ impl World {
             address: String::new(),
             secret: String::new(),
             load: 0.0,
+            run_slots: 0,
+            run_ms: 0,
+            heartbeat_ms: 0,
+            silent_ms: 0,
         };
         let options = NodeOptions {
             record,

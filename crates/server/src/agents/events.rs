@@ -1,6 +1,7 @@
 //! The events of a run: to its own ring, to the ring of its session, and to its record.
 
 use super::live_run::LiveRun;
+use crate::cluster::RunJournal;
 use crate::live::{DisplayFiles, LiveSession, event_json, result_json};
 use crate::state::AppState;
 use cellblock_agent::{RunEvent, RunWriter};
@@ -19,6 +20,8 @@ pub(super) struct Forwarder {
     pub(super) told_session: Option<String>,
     /// Code that began to run before its session was open.
     pub(super) begun: Option<String>,
+    /// The record of the run in its cluster's journal, where the run is one of the queue.
+    pub(super) journal: Option<Arc<RunJournal>>,
     pub(super) state: AppState,
 }
 
@@ -70,6 +73,9 @@ impl Forwarder {
                     | RunEvent::Reasoning { .. }
                     | RunEvent::Cell { .. }
             );
+        if let Some(journal) = self.journal.as_ref().filter(|_| !is_part) {
+            journal.note(event);
+        }
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = record.as_mut().filter(|_| !is_part) {
             // A record that cannot be written does not end the run.

@@ -6,11 +6,13 @@ mod client_tools;
 mod events;
 mod export;
 mod live_run;
+mod queued;
 mod setup;
 mod start;
 
 pub(crate) use chat::Chats;
 pub(crate) use export::{ExportKind, export};
 pub(crate) use live_run::{LiveRun, LiveRuns};
+pub(crate) use queued::QueuedRun;
 pub use setup::AgentSetup;
-pub(crate) use start::{Question, QuestionTask};
+pub(crate) use start::{Question, QuestionTask, check_question};

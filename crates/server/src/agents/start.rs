@@ -6,14 +6,16 @@ use super::client_tools::ClientTool;
 use super::events::Forwarder;
 use super::live_run::LiveRun;
 use crate::auth::{Caller, random_id};
+use crate::cluster::{RecordedModel, RunJournal};
 use crate::error::ApiError;
 use crate::live::{EventRing, Subject};
 use crate::state::AppState;
 use crate::store::{ChatRow, RunRow, UsageRow, now};
 use cellblock_agent::{
-    Agent, AgentError, Outcome, RunBudget, RunEnd, RunStart, RunStatus, RunStore, RunWriter,
-    Template, TemplateRun, UnfinishedRun, Verify,
+    Agent, AgentError, Outcome, RunBudget, RunEnd, RunEvent, RunStart, RunStatus, RunStore,
+    RunStoreError, RunWriter, Template, TemplateRun, UnfinishedRun, Verify,
 };
+use cellblock_model::Model;
 use cellblock_protocol::ToolSpec;
 use cellblock_tools::{Approval, Approver};
 use serde_json::{Map, Value, json};
@@ -36,6 +38,18 @@ pub(crate) struct Question {
     pub(crate) tools: Vec<ToolSpec>,
     /// What the run may use, within the limits of the server.
     pub(crate) budget: RunBudget,
+    /// The record of the run in its cluster's journal, where the run is one of the queue.
+    pub(crate) journal: Option<Arc<RunJournal>>,
+}
+
+/// Refuses a question that is empty or too long.
+pub(crate) fn check_question(text: &str) -> Result<(), ApiError> {
+    match text.trim().is_empty() || text.len() > MAX_QUESTION_BYTES {
+        true => Err(ApiError::invalid(format!(
+            "text: a question of at most {MAX_QUESTION_BYTES} bytes"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What is asked.
@@ -54,6 +68,17 @@ impl Default for QuestionTask {
     }
 }
 
+/// What a run needs to start or to go on.
+pub(super) struct RunParts {
+    pub(super) chat_row: ChatRow,
+    pub(super) row: RunRow,
+    pub(super) writer: RunWriter,
+    pub(super) agent: Agent,
+    pub(super) unfinished: Option<UnfinishedRun>,
+    /// The record in the cluster's journal, where the run is one of the queue.
+    pub(super) journal: Option<Arc<RunJournal>>,
+}
+
 /// A run that starts or goes on.
 struct Task {
     state: AppState,
@@ -64,6 +89,7 @@ struct Task {
     record: Arc<Mutex<Option<RunWriter>>>,
     agent: Agent,
     unfinished: Option<UnfinishedRun>,
+    journal: Option<Arc<RunJournal>>,
 }
 
 impl AppState {
@@ -85,11 +111,7 @@ impl AppState {
             agent,
             question: text,
         } = self.agent_for(caller, &chat_row, &chat, question)?;
-        if text.trim().is_empty() || text.len() > MAX_QUESTION_BYTES {
-            return Err(ApiError::invalid(format!(
-                "text: a question of at most {MAX_QUESTION_BYTES} bytes"
-            )));
-        }
+        check_question(&text)?;
         let used = self.store().usage_today(caller.id()).await?;
         let running = self.runs().running_of(caller.id());
         self.quotas_of(&caller.user).check_run(&used, running)?;
@@ -100,10 +122,7 @@ impl AppState {
             model: chat_row.model.clone(),
             options: json!({"server": {"chat": chat_row.id, "user": caller.id()}}),
         };
-        let store = self.run_store();
-        let writer = tokio::task::spawn_blocking(move || store.start_run(start)).await;
-        let writer = writer.map_err(|error| ApiError::internal(error.to_string()))?;
-        let writer = writer.map_err(|error| ApiError::internal(error.to_string()))?;
+        let writer = self.start_record(start, Vec::new()).await?;
         let row = RunRow {
             id: id.clone(),
             user: caller.id().to_owned(),
@@ -120,7 +139,15 @@ impl AppState {
         self.store().put_run(&row).await?;
         self.metrics().runs.fetch_add(1, Ordering::Relaxed);
         self.audit(caller.id(), "run.ask", Some(&id), None).await;
-        self.start(caller, chat_row, row, writer, agent, None)
+        let parts = RunParts {
+            chat_row,
+            row,
+            writer,
+            agent,
+            unfinished: None,
+            journal: None,
+        };
+        Ok(self.start(caller, parts))
     }
 
     /// Goes on with a run that was cut off when the server ended.
@@ -147,14 +174,34 @@ impl AppState {
         // The tools of the program that asked are gone with the connection.
         let chat = self.live_chat(&chat_row);
         let agent = self.agent_for(caller, &chat_row, &chat, Question::default())?;
-        self.start(
-            caller,
+        let parts = RunParts {
             chat_row,
             row,
-            resumed.writer,
-            agent.agent,
+            writer: resumed.writer,
+            agent: agent.agent,
             unfinished,
-        )
+            journal: None,
+        };
+        Ok(self.start(caller, parts))
+    }
+
+    /// Begins the record of a run in a file, with what happened before.
+    pub(super) async fn start_record(
+        &self,
+        start: RunStart,
+        events: Vec<RunEvent>,
+    ) -> Result<RunWriter, ApiError> {
+        let store = self.run_store();
+        let started = tokio::task::spawn_blocking(move || {
+            let mut writer = store.start_run(start)?;
+            for event in &events {
+                writer.append_event(event)?;
+            }
+            Ok::<_, RunStoreError>(writer)
+        });
+        let started = started.await;
+        let started = started.map_err(|error| ApiError::internal(error.to_string()))?;
+        started.map_err(|error| ApiError::internal(error.to_string()))
     }
 
     /// Variables of a question for a chat whose session is open already. A session that is opened later begins with them.
@@ -176,7 +223,7 @@ impl AppState {
     }
 
     /// The agent that answers a question in the session of its chat, and the text of the question.
-    fn agent_for(
+    pub(super) fn agent_for(
         &self,
         caller: &Caller,
         chat_row: &ChatRow,
@@ -188,9 +235,14 @@ impl AppState {
             current: chat.current.clone(),
         });
         let tools = question.tools.into_iter();
+        let model = setup.find(Some(&chat_row.model))?;
+        let model = match question.journal {
+            Some(journal) => Arc::new(RecordedModel { model, journal }) as Arc<dyn Model>,
+            None => model,
+        };
         let mut builder = setup
             .agent()
-            .shared_model(setup.find(Some(&chat_row.model))?)
+            .shared_model(model)
             .executor(self.chat_executor(caller, chat_row))
             .approval(Approval::new(setup.policy.clone(), Some(approver)))
             .tools(tools.map(|spec| ClientTool::shared(spec, &chat.current)))
@@ -213,15 +265,16 @@ impl AppState {
         }
     }
 
-    fn start(
-        &self,
-        caller: &Caller,
-        chat_row: ChatRow,
-        row: RunRow,
-        writer: RunWriter,
-        agent: Agent,
-        unfinished: Option<UnfinishedRun>,
-    ) -> Result<Arc<LiveRun>, ApiError> {
+    /// Starts a run in the background.
+    pub(super) fn start(&self, caller: &Caller, parts: RunParts) -> Arc<LiveRun> {
+        let RunParts {
+            chat_row,
+            row,
+            writer,
+            agent,
+            unfinished,
+            journal,
+        } = parts;
         let ring = EventRing::new(Subject::Run(row.id.clone()), 0);
         let run = Arc::new(LiveRun::new(row.id.clone(), caller.id().to_owned(), ring));
         let chat = self.live_chat(&chat_row);
@@ -236,9 +289,10 @@ impl AppState {
             record,
             agent,
             unfinished,
+            journal,
         };
         tokio::spawn(task.run());
-        Ok(run)
+        run
     }
 }
 
@@ -263,10 +317,21 @@ impl Task {
             session: self.chat.session_slot(),
             told_session: None,
             begun: None,
+            journal: self.journal.clone(),
             state: self.state.clone(),
         };
         let (events, forwarding) = forwarder.start();
         let cancel = self.run.cancel.clone();
+        if let Some(journal) = &self.journal {
+            // What another node has by now ends here.
+            let (lost, cancel) = (journal.lost().clone(), cancel.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = lost.cancelled() => cancel.cancel(),
+                    () = cancel.cancelled() => {}
+                }
+            });
+        }
         let sender = events.clone();
         let observer: cellblock_agent::Observer = Arc::new(move |event| {
             let _ = sender.send(Some(event.clone()));
@@ -309,10 +374,13 @@ impl Task {
         let session = session.as_ref().map(|live| live.id.clone());
         row.session = session.or_else(|| self.chat_row.session.clone());
         // A run that the server's own stop ended is not over: it can be resumed.
-        let is_cut_off = self.state.stop().is_cancelled()
-            && matches!(&outcome, Ok(outcome) if outcome.status == RunStatus::Cancelled);
+        let is_cancelled =
+            matches!(&outcome, Ok(outcome) if outcome.status == RunStatus::Cancelled);
+        let journal = self.journal.as_deref();
+        let is_lost = journal.is_some_and(|journal| journal.lost().is_cancelled());
+        let mut is_cut_off = is_lost || (self.state.stop().is_cancelled() && is_cancelled);
         let mut used = UsageRow::default();
-        let told: Value = match &outcome {
+        let mut told: Value = match &outcome {
             Ok(outcome) => {
                 row.status = match is_cut_off {
                     true => "cut_off".to_owned(),
@@ -334,6 +402,12 @@ impl Task {
                 json!({"status": "error", "message": error.to_string()})
             }
         };
+        if !is_cut_off && !commit_end(journal, &self.state, &row, &told).await {
+            is_cut_off = true;
+            row.status = "cut_off".to_owned();
+            used = UsageRow::default();
+            told = json!({"status": "cut_off", "message": "another node has the run"});
+        }
         let writer = self
             .record
             .lock()
@@ -358,4 +432,18 @@ impl Task {
         self.run.ring.publish_json("outcome", None, told);
         self.run.end();
     }
+}
+
+/// Records the end in the journal of the cluster, if the run is one of the queue. Returns whether the end counts.
+async fn commit_end(
+    journal: Option<&RunJournal>,
+    state: &AppState,
+    row: &RunRow,
+    told: &Value,
+) -> bool {
+    let (Some(journal), Some(cluster)) = (journal, state.cluster()) else {
+        return true;
+    };
+    let end = json!({"run": row, "outcome": told, "node": cluster.node.id()});
+    journal.finish(end).await.is_ok()
 }

@@ -10,15 +10,15 @@ use super::{Cluster, unavailable};
 use crate::auth::{Caller, random_id};
 use crate::error::ApiError;
 use crate::state::AppState;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, COOKIE, HOST, ORIGIN, TRANSFER_ENCODING};
+use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use cellblock_cluster::engine::{Epoch, NodeRecord, Placed};
+use cellblock_cluster::engine::{Epoch, NodeRecord, Placed, SessionState};
 use cellblock_cluster::placement::{Wanted, choose};
 use cellblock_cluster::{CallError, NodeHealth, SessionId};
 use http_body_util::BodyExt as _;
@@ -161,7 +161,19 @@ async fn find_and_ask(
 ) -> Result<Response, ApiError> {
     let caller = caller_of(&request)?;
     let session = session_id(id)?;
+    let is_description = request.uri().path() == format!("/v1/sessions/{id}");
     let mut kept = Kept::new(request, id).await?;
+    if is_description && *kept.method() == Method::GET {
+        // Every node can describe a session that sleeps. A description must not wake it.
+        let placed = cluster.placed(id).await?;
+        let is_asleep = |placed: &Placed| {
+            let is_own = placed.entry.about["user"] == caller.user.name.as_str();
+            is_own && placed.entry.state == SessionState::Asleep
+        };
+        if placed.as_ref().is_some_and(is_asleep) {
+            return Ok(next.run(kept.request()?).await);
+        }
+    }
     let deadline = Instant::now() + FIND_TIMEOUT;
     loop {
         let found = cluster.gateway.find(&session, FIND_TIMEOUT).await;
@@ -301,7 +313,7 @@ async fn open_somewhere(
     Err(unavailable("no node has room for a session"))
 }
 
-fn caller_of(request: &Request) -> Result<Caller, ApiError> {
+pub(super) fn caller_of(request: &Request) -> Result<Caller, ApiError> {
     let caller = request.extensions().get::<Caller>().cloned();
     caller.ok_or_else(|| ApiError::unauthenticated("this needs a login"))
 }
@@ -316,7 +328,7 @@ fn unknown() -> ApiError {
 }
 
 /// A request as it goes to another node.
-fn forwarded(
+pub(super) fn forwarded(
     request: Request,
     peer: &NodeRecord,
     caller: &Caller,
@@ -341,7 +353,7 @@ fn forwarded(
 }
 
 /// A request that is kept until it is answered.
-struct Kept {
+pub(super) struct Kept {
     parts: Parts,
     body: KeptBody,
     /// Whether the request may be done again although it may have been done.
@@ -356,7 +368,7 @@ enum KeptBody {
 }
 
 impl Kept {
-    async fn new(request: Request, id: &str) -> Result<Kept, ApiError> {
+    pub(super) async fn new(request: Request, id: &str) -> Result<Kept, ApiError> {
         let (mut parts, body) = request.into_parts();
         let reads = matches!(parts.method, Method::GET | Method::HEAD);
         let is_cell = parts.uri.path() == format!("/v1/sessions/{id}/cells");
@@ -365,11 +377,10 @@ impl Kept {
             let key = key.map_err(|error| ApiError::internal(error.to_string()))?;
             parts.headers.insert(KEY_HEADER, key);
         }
-        let length = parts.headers.get(CONTENT_LENGTH);
-        let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        let has_body = length.is_some() || parts.headers.contains_key(TRANSFER_ENCODING);
+        let length = body.size_hint().exact();
+        let length = length.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
         let body = match length {
-            _ if !has_body => KeptBody::Whole(Bytes::new()),
+            Some(0) => KeptBody::Whole(Bytes::new()),
             Some(length) if length <= MAX_KEPT_BYTES => {
                 let read = body.collect().await;
                 let read = read.map_err(|error| ApiError::invalid(error.to_string()))?;
@@ -390,12 +401,12 @@ impl Kept {
     }
 
     /// Whether the request can be sent once more.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         !matches!(self.body, KeptBody::Stream(None))
     }
 
     /// The request, to be sent now.
-    fn request(&mut self) -> Result<Request, ApiError> {
+    pub(super) fn request(&mut self) -> Result<Request, ApiError> {
         let body = match &mut self.body {
             KeptBody::Whole(bytes) => Body::from(bytes.clone()),
             KeptBody::Stream(body) => body.take().ok_or_else(unknown)?,

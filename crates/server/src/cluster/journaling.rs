@@ -10,8 +10,9 @@ use cellblock_session::journal::{JournalSink, Record};
 use serde_json::{Value, json};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Records up to this length are in the journal itself, larger ones in blobs: engines carry messages of 1 MB.
@@ -52,11 +53,7 @@ impl ClusterSink {
         if let Some(files) = note.files {
             cell["files"] = files;
         }
-        let bytes = serde_json::to_vec(&cell).map_err(|error| error.to_string())?;
-        if bytes.len() > MAX_INLINE_BYTES {
-            let blobs = put_blobs(&*self.slot.engine.blobs, Bytes::from(bytes)).await?;
-            cell = json!({ "blobs": blobs });
-        }
+        let cell = packed(&*self.slot.engine.blobs, cell).await?;
         let key = match note.key.as_deref().map(RequestKey::new) {
             Some(Ok(key)) => key,
             _ => own_key()?,
@@ -70,15 +67,19 @@ impl ClusterSink {
                 .map_or(Value::Null, |cell| json!({ "cell": cell })),
             committed,
         };
+        let begun = Instant::now();
         let committed = match self.slot.records().send(record).await {
             Ok(()) => outcome.await.unwrap_or(Err(RunError::Fenced)),
             Err(_) => Err(RunError::Fenced),
         };
+        let metrics = &self.slot.metrics;
         if let Err(error) = committed {
             // Before the session's caller hears of it.
             self.slot.mark_lost();
+            metrics.fenced.fetch_add(1, Ordering::Relaxed);
             return Err(error.to_string());
         }
+        metrics.note_commit(begun.elapsed());
         if let (Some(key), Some(cell)) = (note.key, note.cell) {
             self.slot.keys.note(key, cell);
         }
@@ -177,15 +178,29 @@ pub(super) async fn read_entry(
         files: Option<Value>,
     }
     let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");
-    let entry: Entry = match cell.get("blobs") {
-        None => serde_json::from_value(cell.clone()).map_err(unreadable)?,
-        Some(digests) => {
-            let digests: Vec<Digest> =
-                serde_json::from_value(digests.clone()).map_err(unreadable)?;
-            serde_json::from_slice(&get_blobs(blobs, &digests).await?).map_err(unreadable)?
-        }
-    };
+    let cell = unpacked(blobs, cell.clone()).await?;
+    let entry: Entry = serde_json::from_value(cell).map_err(unreadable)?;
     Ok((entry.records, entry.files))
+}
+
+/// A value for a journal: a long one as blobs.
+pub(super) async fn packed(blobs: &dyn Blobs, value: Value) -> Result<Value, String> {
+    let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
+    if bytes.len() <= MAX_INLINE_BYTES {
+        return Ok(value);
+    }
+    let digests = put_blobs(blobs, bytes.into()).await?;
+    Ok(json!({ "blobs": digests }))
+}
+
+/// The value that [`packed`] made this of.
+pub(super) async fn unpacked(blobs: &dyn Blobs, value: Value) -> Result<Value, String> {
+    let Some(digests) = value.get("blobs") else {
+        return Ok(value);
+    };
+    let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");
+    let digests: Vec<Digest> = serde_json::from_value(digests.clone()).map_err(unreadable)?;
+    serde_json::from_slice(&get_blobs(blobs, &digests).await?).map_err(unreadable)
 }
 
 /// Stores bytes as blobs, in pieces.

@@ -7,7 +7,11 @@
 mod forwarding;
 mod journaling;
 mod keys;
+mod metrics;
 mod peers;
+mod run_journal;
+mod run_requests;
+mod runs;
 mod sessions;
 mod slot;
 mod workspace;
@@ -15,6 +19,8 @@ mod workspace;
 pub(crate) use forwarding::{KEY_HEADER, to_owner};
 pub(crate) use keys::KeyState;
 pub(crate) use peers::{Peer, peer_user};
+pub(crate) use run_journal::{RecordedModel, RunJournal};
+pub(crate) use run_requests::to_runner;
 pub(crate) use slot::Slot;
 
 use crate::auth::Secret;
@@ -22,9 +28,12 @@ use crate::error::{ApiError, ServerError};
 use crate::state::AppState;
 use cellblock_cluster::engine::{Engine, NodeRecord, NodeState, Placed};
 use cellblock_cluster::{
-    Gateway, Measure, Node, NodeId, NodeOptions, OwnerServices, Runtime, SessionId, TokioRuntime,
+    Gateway, Measure, Node, NodeId, NodeOptions, OwnerServices, RunQueue, Runtime, SessionId,
+    TokioRuntime,
 };
+use metrics::ClusterMetrics;
 use peers::Peers;
+use runs::RunWork;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +52,8 @@ pub struct ClusterOptions {
     pub address: String,
     /// How many sessions the node takes.
     pub capacity: u32,
+    /// How many runs of the queue the node works on at a time.
+    pub run_slots: u32,
     /// The time between heartbeats.
     pub heartbeat: Duration,
     /// The rung of the walls, as heartbeats tell it.
@@ -68,6 +79,7 @@ impl ClusterOptions {
             node: node.map_err(|error| failed(error.to_string()))?,
             address,
             capacity: 200,
+            run_slots: 8,
             heartbeat: Duration::from_secs(2),
             walls: String::new(),
             measure: None,
@@ -96,6 +108,10 @@ pub(crate) struct Cluster {
     pub(crate) node: Arc<Node>,
     gateway: Gateway,
     peers: Peers,
+    queue: RunQueue,
+    run_slots: u32,
+    work: Arc<RunWork>,
+    metrics: Arc<ClusterMetrics>,
     /// The sessions that this node owns.
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The sessions that this node is opening: they have no records yet.
@@ -121,30 +137,47 @@ impl Cluster {
             address: options.address.clone(),
             secret: secret.0.clone(),
             load: 0.0,
+            run_slots: options.run_slots,
+            run_ms: 0,
+            heartbeat_ms: 0,
+            silent_ms: 0,
         };
         let services = OwnerServices {
             engine: options.engine.clone(),
             runtime: Arc::clone(&options.runtime),
             interpreters: Arc::new(sessions::ClusterSessions::new(state.clone())),
         };
+        let work = Arc::new(RunWork::default());
+        let (measure, counted) = (options.measure.clone(), Arc::clone(&work));
+        let measure: Measure = Arc::new(move |record: &mut NodeRecord| {
+            record.run_ms = counted.mean_ms();
+            if let Some(measure) = &measure {
+                measure(record);
+            }
+        });
         let node_options = NodeOptions {
             record,
             heartbeat: options.heartbeat,
-            measure: options.measure.clone(),
+            measure: Some(measure),
         };
         let cluster = Arc::new(Cluster {
             engine: options.engine.clone(),
             node: Node::new(services, node_options),
             gateway: Gateway::new(options.engine.clone(), Arc::clone(&options.runtime)),
             peers: Peers::new(options.engine.clone(), secret.0),
+            queue: RunQueue::new(options.engine.clone(), Arc::clone(&options.runtime)),
+            run_slots: options.run_slots,
+            work,
+            metrics: Arc::default(),
             slots: Mutex::default(),
             opening: Mutex::default(),
         });
         Ok(cluster)
     }
 
-    /// Serves requests of other nodes until the server stops.
-    pub(crate) fn start(self: &Arc<Self>) {
+    /// Serves requests of other nodes, and works on runs of the queue, until the server stops.
+    pub(crate) fn start(self: &Arc<Self>, state: &AppState) {
+        tokio::spawn(Arc::clone(self).work_on_runs(state.clone()));
         let node = Arc::clone(&self.node);
         tokio::spawn(async move {
             // The engine's client connects again by itself; an error here means that it gave up.
@@ -207,4 +240,5 @@ pub(crate) fn unavailable(problem: &str) -> ApiError {
         format!("the cluster does not answer: {problem}"),
     )
     .retry_after(1)
+    .hint("if this lasts, ask its operator to look with `cellblock doctor --cluster`; nothing that was answered is lost")
 }

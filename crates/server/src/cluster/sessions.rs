@@ -52,7 +52,7 @@ impl Interpreters for ClusterSessions {
     ) -> BoxFuture<'a, Result<Box<dyn Interpreter>, String>> {
         Box::pin(async move {
             let cluster = self.state.cluster().ok_or("the server has no cluster")?;
-            let (slot, receiver) = Slot::new(cluster.engine.clone());
+            let (slot, receiver) = Slot::new(cluster.engine.clone(), Arc::clone(&cluster.metrics));
             let owned = OwnedSession {
                 state: self.state.clone(),
                 id: session.to_string(),
@@ -171,6 +171,7 @@ impl OwnedSession {
         live.publish("rebuilt", told);
         let metrics = self.state.metrics();
         metrics.sessions_rebuilt.fetch_add(1, Ordering::Relaxed);
+        self.slot.metrics.adopted.fetch_add(1, Ordering::Relaxed);
         differences.extend(restored.report.differences.iter().map(|difference| {
             let cell = difference.cell.map(|cell| format!("cell {cell}: "));
             format!("{}{}", cell.unwrap_or_default(), difference.what)
@@ -181,6 +182,9 @@ impl OwnedSession {
 
 impl Drop for OwnedSession {
     fn drop(&mut self) {
+        if !self.slot.is_closed() {
+            self.slot.metrics.left.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(cluster) = self.state.cluster() {
             let mut slots = cluster.slots();
             let is_same = |slot: &Arc<Slot>| Arc::ptr_eq(slot, &self.slot);

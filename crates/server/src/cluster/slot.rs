@@ -1,16 +1,18 @@
 //! The part of a session that its owner has beside the session itself: the way to its journal, and its keys.
 
 use super::keys::Keys;
+use super::metrics::ClusterMetrics;
 use cellblock_cluster::OwnRecord;
 use cellblock_cluster::engine::Engine;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 /// A session that this node owns.
 pub(crate) struct Slot {
     pub(crate) engine: Engine,
+    pub(super) metrics: Arc<ClusterMetrics>,
     pub(crate) keys: Keys,
     records: mpsc::Sender<OwnRecord>,
     pending: Mutex<Pending>,
@@ -29,10 +31,14 @@ pub(crate) struct Pending {
 
 impl Slot {
     /// A slot, and what arrives at its owner.
-    pub(crate) fn new(engine: Engine) -> (Slot, mpsc::Receiver<OwnRecord>) {
+    pub(super) fn new(
+        engine: Engine,
+        metrics: Arc<ClusterMetrics>,
+    ) -> (Slot, mpsc::Receiver<OwnRecord>) {
         let (records, receiver) = mpsc::channel(16);
         let slot = Slot {
             engine,
+            metrics,
             keys: Keys::default(),
             records,
             pending: Mutex::default(),

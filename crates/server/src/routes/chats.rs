@@ -1,8 +1,9 @@
 //! Chats: questions over one session.
 
 use super::Route;
+use super::keys::idempotency_key;
 use super::runs::run_json;
-use crate::agents::{LiveRun, Question, QuestionTask};
+use crate::agents::{LiveRun, Question, QuestionTask, check_question};
 use crate::auth::{Access, Caller, Scope, random_id};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
@@ -11,11 +12,11 @@ use crate::state::AppState;
 use crate::store::{ChatRow, now};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use cellblock_agent::{RunBudget, Template, Verify};
 use cellblock_protocol::{ToolSpec, duration_of_seconds, parse_duration};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,9 +118,9 @@ struct ChatChange {
     model: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct MessageRequest {
+pub(crate) struct MessageRequest {
     /// The question.
     #[serde(default)]
     text: String,
@@ -151,10 +152,13 @@ struct MessageRequest {
     max_tokens: Option<u64>,
     /// The highest cost of the run, where the model has prices.
     max_cost: Option<f64>,
+    /// Only in a cluster, for a run in a chat of its own: of the caller's runs that wait, those with a higher number begin first.
+    #[serde(default)]
+    pub(crate) priority: i8,
 }
 
 /// A length of time: seconds, or a text such as `5min`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum TimeSpan {
     Seconds(f64),
@@ -171,8 +175,38 @@ impl TimeSpan {
     }
 }
 
+/// A run in a chat of its own, after a check.
+pub(crate) struct AskedRun {
+    /// The name of its model.
+    pub(crate) model: String,
+    /// The beginning of its question.
+    pub(crate) title: String,
+    pub(crate) request: MessageRequest,
+}
+
 impl MessageRequest {
-    fn question(self) -> Result<Question, ApiError> {
+    /// Refuses what no node could answer, before it is queued.
+    pub(crate) fn check(self, state: &AppState) -> Result<AskedRun, ApiError> {
+        let model = state.agent_setup()?.find(self.model.as_deref())?;
+        if self.template.is_none() {
+            check_question(&self.text)?;
+        }
+        Ok(AskedRun {
+            model: model.name().to_owned(),
+            title: self.title(),
+            request: self,
+        })
+    }
+
+    /// The title of a chat that begins with the question.
+    fn title(&self) -> String {
+        match self.template {
+            Some(_) => "Template".to_owned(),
+            None => short_title(&self.text),
+        }
+    }
+
+    pub(crate) fn question(self) -> Result<Question, ApiError> {
         if self.max_steps == Some(0) {
             return Err(ApiError::invalid("max_steps: at least 1"));
         }
@@ -200,6 +234,7 @@ impl MessageRequest {
             schema: self.schema,
             seed: self.seed,
             tools: self.tools,
+            journal: None,
             budget: RunBudget {
                 steps: self.max_steps,
                 time: self.max_time.map(TimeSpan::duration).transpose()?,
@@ -250,12 +285,15 @@ async fn begin(
 async fn ask_alone(
     State(state): State<AppState>,
     caller: Caller,
+    headers: HeaderMap,
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let short = match request.template {
-        Some(_) => "Template".to_owned(),
-        None => short_title(&request.text),
-    };
+    if let Some(cluster) = state.cluster() {
+        let key = idempotency_key(&headers)?;
+        let run = cluster.submit(&state, &caller, request, key).await?;
+        return Ok((StatusCode::ACCEPTED, Json(run)));
+    }
+    let short = request.title();
     let row = new_chat(&state, &caller, Some(&short), request.model.as_deref()).await?;
     let run = start(&state, &caller, row, request).await?;
     answer(&state, &caller, &run).await

@@ -3,7 +3,7 @@
 mod accounts;
 mod archive;
 mod cells;
-mod chats;
+pub(crate) mod chats;
 pub(crate) mod completions;
 mod evaluations;
 mod files;

@@ -112,7 +112,16 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Value>, ApiError> {
     let runs = state.store().runs(caller.id(), None).await?;
-    Ok(Json(json!({"runs": runs})))
+    let mut open = match state.cluster() {
+        Some(cluster) => cluster.open_runs_of(&caller.user.name).await?,
+        None => Vec::new(),
+    };
+    // A run of the queue may have been cut off on this node, and go on elsewhere.
+    let is_open = |id: &str| open.iter().any(|run| run["id"] == id);
+    let rows = runs.iter().filter(|row| !is_open(&row.id));
+    let rows: Vec<Value> = rows.map(|row| json!(row)).collect();
+    open.extend(rows);
+    Ok(Json(json!({"runs": open})))
 }
 
 async fn describe(

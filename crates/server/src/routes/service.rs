@@ -75,7 +75,10 @@ async fn metrics(State(state): State<AppState>) -> impl IntoResponse {
         running_runs: state.runs().running().len(),
         event_readers: state.readers(),
     };
-    let text = state.metrics().render(gauges);
+    let mut text = state.metrics().render(gauges);
+    if let Some(cluster) = state.cluster() {
+        text += &cluster.render_metrics().await;
+    }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
 

@@ -1,7 +1,7 @@
 //! One route: its path, what it needs, what it takes and answers, and the function that does it.
 
 use crate::auth::{Access, authorize};
-use crate::cluster::to_owner;
+use crate::cluster::{to_owner, to_runner};
 use crate::state::AppState;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
@@ -106,10 +106,13 @@ impl Route {
         let handler = self
             .handler
             .layer(DefaultBodyLimit::max(self.max_body_bytes));
-        match self.path.starts_with("/v1/sessions") {
-            true => handler.layer(from_fn_with_state(state.clone(), to_owner)),
-            false => handler,
-        }
-        .layer(check)
+        let handler = if self.path.starts_with("/v1/sessions") {
+            handler.layer(from_fn_with_state(state.clone(), to_owner))
+        } else if self.path.starts_with("/v1/runs/{run}") {
+            handler.layer(from_fn_with_state(state.clone(), to_runner))
+        } else {
+            handler
+        };
+        handler.layer(check)
     }
 }

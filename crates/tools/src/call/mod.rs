@@ -17,7 +17,7 @@ pub use failure::{Failure, ToolError};
 pub(crate) use output::json_size;
 pub use output::{Answer, IntoOutput, Json, Output, Part};
 pub(crate) use recording::Replay;
-pub use recording::{EarlierCalls, RecordedCall, Recording};
+pub use recording::{EarlierCalls, HappenedCell, RecordedCall, Recording};
 
 /// The deepest nesting of arguments. `serde_json` reads no deeper text, and recursive functions would use up
 /// their stack.

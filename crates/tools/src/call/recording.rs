@@ -1,6 +1,7 @@
 //! Recorded results of calls, and their replay.
 
 use crate::{Failure, Output};
+use cellblock_protocol::CellResult;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -39,6 +40,17 @@ pub struct EarlierCalls {
     /// The answered calls of an action that was not finished. The action is done again, and each of these
     /// calls gets the same result, once.
     pub unfinished: Recording,
+    /// The cells of such an action that are in the session all the same, in order. They do not run again.
+    pub cells: Vec<HappenedCell>,
+}
+
+/// A cell that happened in the session of a run, and whose result the run does not know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HappenedCell {
+    /// The source text.
+    pub code: String,
+    /// What came of it.
+    pub result: CellResult,
 }
 
 impl Recording {

@@ -7,14 +7,14 @@ mod steps;
 use crate::call::{NOT_FROM_CODE, Replay, ResultSlot};
 use crate::names::FINAL_ANSWER;
 use crate::{
-    Answer, Approval, Call, CallLimits, Caller, EarlierCalls, Failure, OnToolEvent, Output,
-    Recording, Registry, ToolError, ToolEvent, Uses,
+    Answer, Approval, Call, CallLimits, Caller, EarlierCalls, Failure, HappenedCell, OnToolEvent,
+    Output, Recording, Registry, ToolError, ToolEvent, Uses,
 };
-use cellblock_protocol::Locale;
+use cellblock_protocol::{CellResult, Locale};
 use cellblock_session::Session;
 use futures_util::future::join_all;
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -44,6 +44,7 @@ pub struct ToolRunnerBuilder {
     replay: Option<Mutex<Replay>>,
     /// Results for the calls of an action that is done again; every other call runs.
     resumed: Option<Mutex<Replay>>,
+    happened: VecDeque<HappenedCell>,
 }
 
 struct Shared {
@@ -57,6 +58,8 @@ struct Shared {
     replay: Option<Mutex<Replay>>,
     /// Results for the calls of an action that is done again; every other call runs.
     resumed: Option<Mutex<Replay>>,
+    /// Cells that are in the session already: they do not run again.
+    happened: Mutex<VecDeque<HappenedCell>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
     /// Shared with the runners of [`ToolRunner::with_session`] and [`ToolRunner::for_trial`].
@@ -81,6 +84,7 @@ impl ToolRunner {
             recording: None,
             replay: None,
             resumed: None,
+            happened: VecDeque::new(),
         }
     }
 
@@ -181,9 +185,23 @@ impl ToolRunner {
                 recording: self.recording().map(Mutex::new),
                 replay: None,
                 resumed: None,
+                happened: Mutex::default(),
                 interpreter: Arc::default(),
                 states: Arc::clone(&shared.states),
             }),
+        }
+    }
+
+    /// The result of a cell that happened before the run was cut off, if this is the next of them. Another cell ends the search: the run
+    /// took another way.
+    pub(crate) fn take_happened(&self, code: &str) -> Option<CellResult> {
+        let mut happened = locked(&self.shared.happened);
+        match happened.pop_front() {
+            Some(cell) if cell.code == code => Some(cell.result),
+            _ => {
+                happened.clear();
+                None
+            }
         }
     }
 
@@ -318,6 +336,7 @@ impl ToolRunnerBuilder {
     pub fn resume(mut self, earlier: EarlierCalls) -> ToolRunnerBuilder {
         self.recording = Some(Mutex::new(earlier.answered));
         self.resumed = Some(Mutex::new(Replay::new(earlier.unfinished)));
+        self.happened = earlier.cells.into();
         self
     }
 
@@ -342,6 +361,7 @@ impl ToolRunnerBuilder {
                 recording: self.recording,
                 replay: self.replay,
                 resumed: self.resumed,
+                happened: Mutex::new(self.happened),
                 interpreter: Arc::default(),
                 states: Arc::default(),
             }),

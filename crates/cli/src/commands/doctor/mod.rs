@@ -1,10 +1,14 @@
 //! `cellblock doctor`: what this machine can enforce, wall by wall, and what is missing.
 
 mod apparmor;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod fix;
 mod print;
 mod report;
 
+#[cfg(feature = "cluster")]
+use crate::args::EngineArgs;
 use crate::args::PythonArgs;
 use crate::process;
 use crate::terminal::Console;
@@ -27,6 +31,9 @@ pub(crate) struct DoctorArgs {
     yes: bool,
     #[command(flatten)]
     python: PythonArgs,
+    #[cfg(feature = "cluster")]
+    #[command(flatten, next_help_heading = "Cluster")]
+    engine: EngineArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -35,10 +42,15 @@ It ends with 0 when sessions can run here, walled in at least by Landlock, and w
 Examples:
   cellblock doctor
   cellblock doctor --json | jq .rung
+  cellblock doctor --cluster nats://a,nats://b,nats://c
   cellblock doctor --fix             allow user namespaces on Ubuntu, for this program alone";
 
 /// Examines the machine and tells.
 pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "cluster")]
+    if args.engine.is_chosen() {
+        return cluster::run(&args.engine, args.json, console);
+    }
     if args.fix {
         let consent = if args.yes {
             Consent::Given

@@ -48,13 +48,13 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
 }
 
-struct Page<'a> {
-    console: &'a Console,
+pub(super) struct Page<'a> {
+    pub(super) console: &'a Console,
 }
 
 /// Good, could be better, bad.
-#[derive(Clone, Copy)]
-enum Mark {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
     Good,
     Fair,
     Bad,
@@ -218,12 +218,12 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn heading(&self, text: &str) -> io::Result<()> {
+    pub(super) fn heading(&self, text: &str) -> io::Result<()> {
         self.console
             .print_line(&format!("\n{}", self.console.on_out(Style::Heading, text)))
     }
 
-    fn line(&self, mark: Mark, name: &str, what: &str) -> io::Result<()> {
+    pub(super) fn line(&self, mark: Mark, name: &str, what: &str) -> io::Result<()> {
         let (style, sign) = match mark {
             Mark::Good => (Style::Good, "ok"),
             Mark::Fair => (Style::Warning, "--"),
@@ -234,7 +234,7 @@ impl Page<'_> {
         self.console.print_line(line.trim_end())
     }
 
-    fn hint(&self, text: &str) -> io::Result<()> {
+    pub(super) fn hint(&self, text: &str) -> io::Result<()> {
         let label = self.console.on_out(Style::Hint, "hint:");
         self.console.print_line(&format!("      {label} {text}"))
     }

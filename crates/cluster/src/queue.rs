@@ -1,0 +1,498 @@
+//! The queue of runs: each waits until a node has room for it, and goes to another node when its node is gone.
+//!
+//! A run is like a session: an entry of a directory says which node has it, and its journal is its truth and its fence. The first record
+//! is what was asked, the last one how the run ended. A node that takes a run appends first, so a node that lost the run can neither add
+//! to it nor end it. There is no scheduler: each node chooses by itself, by the same rule, and the claims decide.
+
+use crate::engine::{
+    AppendError, ClaimError, Engine, EngineError, Entry, Epoch, Placed, RequestError, Sequence,
+    SessionState,
+};
+use crate::message::{Request, encode};
+use crate::names::{NodeId, SessionId};
+use crate::owner::{AdoptError, RunError};
+use crate::record::{Chain, RecordBody};
+use crate::runtime::Runtime;
+use crate::writer::JournalWriter;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The id of a run. A run has a journal and a directory entry as a session has.
+pub type RunId = SessionId;
+
+/// How long a node that is asked whether it is there may take.
+const PING_SILENCE: Duration = Duration::from_millis(500);
+/// How often an outcome that is not known is looked at, and the pause between.
+const MAX_ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the queue says about a run that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTicket {
+    /// The user whose run it is. Shares and limits are counted for each user.
+    pub user: String,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_ms: u64,
+    /// Of the runs of one user, those with a higher number come first. Runs of other users do not wait for it.
+    #[serde(default)]
+    pub priority: i8,
+    /// How often a node took it.
+    #[serde(default)]
+    pub deliveries: u32,
+    /// What lists say about it.
+    #[serde(default)]
+    pub about: Value,
+}
+
+/// A run that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRun {
+    /// The run.
+    pub id: RunId,
+    /// The number of its directory entry.
+    pub epoch: Epoch,
+    /// The node that has it. `None`: it waits.
+    pub node: Option<NodeId>,
+    /// What is known of it.
+    pub ticket: RunTicket,
+}
+
+/// What became of a submitted run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It waits now.
+    New,
+    /// A run of this id was submitted before, with this question. It may have ended.
+    Known(Value),
+}
+
+/// How long a run waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// How many runs come before it.
+    pub ahead: usize,
+    /// About how many seconds that takes. `None`: no run has ended yet, so nothing is known.
+    pub seconds: Option<u64>,
+}
+
+/// A run that a node took.
+pub struct TakenRun {
+    /// The run.
+    pub run: OpenRun,
+    /// What was asked.
+    pub asked: Value,
+    /// What happened before on other nodes.
+    pub events: Vec<Value>,
+    /// The way to its journal. Every append is refused once another node took the run.
+    pub journal: JournalWriter,
+}
+
+/// The runs of a cluster. A clone is another handle to the same queue.
+#[derive(Clone)]
+pub struct RunQueue {
+    engine: Engine,
+    runtime: Arc<dyn Runtime>,
+}
+
+impl RunQueue {
+    /// The queue of a cluster.
+    pub fn new(engine: Engine, runtime: Arc<dyn Runtime>) -> RunQueue {
+        RunQueue { engine, runtime }
+    }
+
+    /// Adds a run, once for each id. Once this returns, the run is not lost any more. A caller that got no answer submits it again.
+    pub async fn submit(
+        &self,
+        id: &RunId,
+        node: &NodeId,
+        ticket: &RunTicket,
+        asked: &Value,
+    ) -> Result<Submitted, EngineError> {
+        let body = RecordBody::Event {
+            event: json!({ "asked": asked }),
+        };
+        let record = Chain::start().encode(Epoch(0), body).map_err(failed)?;
+        let journals = &self.engine.journals;
+        let mut attempts = 0;
+        loop {
+            let appended = journals.append(id, Sequence::START, record.clone().into());
+            match appended.await {
+                Ok(_) | Err(AppendError::Conflict) => break,
+                Err(AppendError::Unknown(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
+                Err(error) => return Err(failed(error)),
+            }
+            self.runtime.sleep(PAUSE).await;
+        }
+        let (events, end) = self.read(id).await?;
+        let first = events.into_iter().next().unwrap_or_default();
+        let known = Submitted::Known(first);
+        if end.is_some() {
+            return Ok(known);
+        }
+        match self
+            .write_entry(id, None, node, SessionState::Asleep, ticket)
+            .await
+        {
+            Ok(_) => Ok(Submitted::New),
+            Err(ClaimError::Lost) => Ok(known),
+            Err(error @ ClaimError::Unknown(_)) => Err(failed(error)),
+        }
+    }
+
+    /// All runs that have not ended. The list may be behind by a moment.
+    pub async fn open_runs(&self) -> Result<Vec<OpenRun>, EngineError> {
+        let listed = self.engine.runs.list().await?;
+        let runs = listed.into_iter().map(|(id, placed)| open_run(id, placed));
+        runs.collect()
+    }
+
+    /// A run that has not ended.
+    pub async fn find(&self, id: &RunId) -> Result<Option<OpenRun>, EngineError> {
+        let placed = self.engine.runs.get(id).await?;
+        placed
+            .map(|placed| open_run(id.clone(), placed))
+            .transpose()
+    }
+
+    /// What was asked and what happened in a run, and how it ended, from its journal. Nothing if there is no such run.
+    pub async fn read(&self, id: &RunId) -> Result<(Vec<Value>, Option<Value>), EngineError> {
+        let Some(last) = self.engine.journals.last(id).await? else {
+            return Ok((Vec::new(), None));
+        };
+        let mut chain = Chain::start();
+        let mut bodies = Vec::new();
+        for stored in self.engine.journals.read(id, last.sequence).await? {
+            bodies.push(chain.follow(&stored.record).map_err(failed)?.body);
+        }
+        Ok(split(bodies))
+    }
+
+    /// Takes the run whose turn it is, if there is one: one that waits, or one whose node is gone. `has` says which runs this node works
+    /// on. A user has at most `per_user` runs at a time.
+    pub async fn take(
+        &self,
+        node: &NodeId,
+        per_user: usize,
+        has: impl Fn(&RunId) -> bool,
+    ) -> Result<Option<TakenRun>, EngineError> {
+        let runs = self.open_runs().await?;
+        let runs = self.without_gone(runs, node, &has).await?;
+        let mut running = running_of_users(&runs);
+        for run in fair_order(&runs) {
+            let count = running.entry(run.ticket.user.as_str()).or_default();
+            if *count >= per_user {
+                continue;
+            }
+            *count += 1;
+            if let Some(taken) = self.claim(run, node, per_user).await? {
+                return Ok(Some(taken));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes this run, if it waits or its node is gone: to end it.
+    pub async fn take_for_end(
+        &self,
+        run: &OpenRun,
+        node: &NodeId,
+    ) -> Result<Option<TakenRun>, EngineError> {
+        let runs = self.without_gone(vec![run.clone()], node, &|_| true);
+        match runs.await?.first() {
+            Some(run) if run.node.is_none() => self.claim(run, node, usize::MAX).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets a run wait again: this node stops, or its user has too many.
+    pub async fn give_back(&self, run: &OpenRun, node: &NodeId) -> Result<(), EngineError> {
+        let ticket = &run.ticket;
+        let written =
+            self.write_entry(&run.id, Some(run.epoch), node, SessionState::Asleep, ticket);
+        match written.await {
+            Ok(_) | Err(ClaimError::Lost) => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Ends a run: its end is recorded first, and then it leaves the queue. Refused if another node has it by now.
+    pub async fn finish(
+        &self,
+        id: &RunId,
+        journal: &mut JournalWriter,
+        end: Value,
+    ) -> Result<(), RunError> {
+        let event = json!({ "ended": end });
+        journal.append(RecordBody::Event { event }).await?;
+        // If this fails, the next node that takes the run finds its end, and removes it.
+        let _ = self.engine.runs.remove(id).await;
+        Ok(())
+    }
+
+    /// Takes the entry and the journal of a run. `None`: another node was first, or the run has ended.
+    async fn claim(
+        &self,
+        run: &OpenRun,
+        node: &NodeId,
+        per_user: usize,
+    ) -> Result<Option<TakenRun>, EngineError> {
+        let mut ticket = run.ticket.clone();
+        ticket.deliveries += 1;
+        let live = SessionState::Live;
+        let epoch = match self
+            .write_entry(&run.id, Some(run.epoch), node, live, &ticket)
+            .await
+        {
+            Ok(epoch) => epoch,
+            // What is not known is found by the next look at the queue.
+            Err(_) => return Ok(None),
+        };
+        let run = OpenRun {
+            epoch,
+            node: Some(node.clone()),
+            ticket,
+            ..run.clone()
+        };
+        if per_user < usize::MAX && self.is_over_limit(&run, per_user).await? {
+            self.give_back(&run, node).await?;
+            return Ok(None);
+        }
+        let (engine, runtime) = (&self.engine, &self.runtime);
+        let journal = match JournalWriter::fence(engine, runtime, node, &run.id, epoch).await {
+            Ok(journal) => journal,
+            Err(AdoptError::Lost) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let (events, end) = split(journal.read().await.map_err(failed)?);
+        let mut events = events.into_iter();
+        match (events.next(), end) {
+            (Some(asked), None) => Ok(Some(TakenRun {
+                run,
+                asked,
+                events: events.collect(),
+                journal,
+            })),
+            // It has ended, and the node that ended it did not remove it.
+            _ => {
+                self.engine.runs.remove(&run.id).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether nodes that chose at the same time took too many runs of a user: those that were claimed last go back.
+    async fn is_over_limit(&self, run: &OpenRun, per_user: usize) -> Result<bool, EngineError> {
+        let runs = self.open_runs().await?;
+        let is_before = |other: &&OpenRun| {
+            let is_of_user = other.ticket.user == run.ticket.user;
+            is_of_user && other.node.is_some() && other.epoch < run.epoch
+        };
+        Ok(runs.iter().filter(is_before).count() >= per_user)
+    }
+
+    /// The runs, with those of nodes that are gone as if they waited.
+    async fn without_gone(
+        &self,
+        mut runs: Vec<OpenRun>,
+        node: &NodeId,
+        has: &impl Fn(&RunId) -> bool,
+    ) -> Result<Vec<OpenRun>, EngineError> {
+        let holders: HashSet<NodeId> = runs.iter().filter_map(|run| run.node.clone()).collect();
+        let mut gone = HashSet::new();
+        if holders.iter().any(|holder| holder != node) {
+            let members = self.engine.members.list().await?;
+            let listed: HashSet<&NodeId> = members.iter().map(|member| &member.node).collect();
+            for holder in holders.into_iter().filter(|holder| holder != node) {
+                if !listed.contains(&holder) || !self.answers(&holder).await {
+                    gone.insert(holder);
+                }
+            }
+        }
+        for run in &mut runs {
+            let is_lost = match &run.node {
+                Some(holder) if holder == node => !has(&run.id),
+                Some(holder) => gone.contains(holder),
+                None => false,
+            };
+            if is_lost {
+                run.node = None;
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Whether the process of a node is there. A silent one is, until its lease ends.
+    async fn answers(&self, node: &NodeId) -> bool {
+        let router = &self.engine.router;
+        let asked = router.request(node, encode(&Request::Ping), PING_SILENCE);
+        !matches!(asked.await, Err(RequestError::NoResponder))
+    }
+
+    async fn write_entry(
+        &self,
+        id: &RunId,
+        seen: Option<Epoch>,
+        node: &NodeId,
+        state: SessionState,
+        ticket: &RunTicket,
+    ) -> Result<Epoch, ClaimError> {
+        let unknown = |error: serde_json::Error| ClaimError::Unknown(error.to_string());
+        let entry = Entry {
+            node: node.clone(),
+            state,
+            about: serde_json::to_value(ticket).map_err(unknown)?,
+        };
+        self.engine.runs.claim(id, seen, &entry).await
+    }
+}
+
+/// How long a run waits, if `slots` runs go on at a time and one takes `mean` on average.
+pub fn wait_of(runs: &[OpenRun], id: &RunId, slots: usize, mean: Option<Duration>) -> Option<Wait> {
+    let ahead = fair_order(runs).iter().position(|run| run.id == *id)?;
+    let running = runs.iter().filter(|run| run.node.is_some()).count();
+    let free = slots.saturating_sub(running);
+    let seconds = match (ahead < free, mean) {
+        (true, _) => Some(0),
+        (false, None) => None,
+        (false, Some(mean)) => {
+            let turns = (ahead - free) / slots.max(1) + 1;
+            Some((mean.as_secs_f64() * turns as f64).ceil() as u64)
+        }
+    };
+    Some(Wait { ahead, seconds })
+}
+
+/// The runs that wait, in the order in which they are to be taken: the user with the fewest runs comes next, then the one that has waited
+/// longest. So a user with a thousand runs delays another user by one run at most for each that goes on.
+fn fair_order(runs: &[OpenRun]) -> Vec<&OpenRun> {
+    let mut queues: BTreeMap<&str, Vec<&OpenRun>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.node.is_none()) {
+        queues.entry(&run.ticket.user).or_default().push(run);
+    }
+    let running = running_of_users(runs);
+    let mut ranked = Vec::new();
+    for (user, mut queue) in queues {
+        let first = running.get(user).copied().unwrap_or(0);
+        queue.sort_by_key(|run| {
+            let ticket = &run.ticket;
+            // A run that a lost node had goes on before a new one begins.
+            let is_new = ticket.deliveries == 0;
+            (is_new, std::cmp::Reverse(ticket.priority), ticket.asked_ms)
+        });
+        ranked.extend(
+            queue
+                .into_iter()
+                .enumerate()
+                .map(|(n, run)| (first + n, run)),
+        );
+    }
+    ranked.sort_by_key(|(rank, run)| (*rank, run.ticket.asked_ms, run.epoch));
+    ranked.into_iter().map(|(_, run)| run).collect()
+}
+
+fn running_of_users(runs: &[OpenRun]) -> HashMap<&str, usize> {
+    let mut running = HashMap::new();
+    for run in runs.iter().filter(|run| run.node.is_some()) {
+        *running.entry(run.ticket.user.as_str()).or_default() += 1;
+    }
+    running
+}
+
+fn open_run(id: RunId, placed: Placed) -> Result<OpenRun, EngineError> {
+    let Placed { entry, epoch } = placed;
+    Ok(OpenRun {
+        id,
+        epoch,
+        node: (entry.state == SessionState::Live).then_some(entry.node),
+        ticket: serde_json::from_value(entry.about).map_err(failed)?,
+    })
+}
+
+/// What was asked and what happened, and the end.
+fn split(bodies: Vec<RecordBody>) -> (Vec<Value>, Option<Value>) {
+    let (mut events, mut end) = (Vec::new(), None);
+    for body in bodies {
+        let RecordBody::Event { mut event } = body else {
+            continue;
+        };
+        if let Some(ended) = event.get_mut("ended") {
+            end = Some(ended.take());
+        } else if let Some(asked) = event.get_mut("asked") {
+            events.push(asked.take());
+        } else {
+            events.push(event);
+        }
+    }
+    (events, end)
+}
+
+fn failed(error: impl std::fmt::Display) -> EngineError {
+    EngineError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(user: &str, number: u64, node: Option<&str>) -> OpenRun {
+        OpenRun {
+            id: RunId::new(format!("{user}-{number}")).unwrap(),
+            epoch: Epoch(number),
+            node: node.map(|node| NodeId::new(node).unwrap()),
+            ticket: RunTicket {
+                user: user.to_owned(),
+                asked_ms: number,
+                ..RunTicket::default()
+            },
+        }
+    }
+
+    fn ids(runs: &[OpenRun]) -> Vec<&str> {
+        fair_order(runs).iter().map(|run| run.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_flooding_user_does_not_delay_another_one() {
+        let mut runs: Vec<OpenRun> = (0..1000).map(|n| run("flood", n, None)).collect();
+        runs.extend((1000..1003).map(|n| run("other", n, None)));
+        let order = ids(&runs);
+        assert_eq!(
+            order[..5],
+            ["flood-0", "other-1000", "flood-1", "other-1001", "flood-2"]
+        );
+        // The flood has two runs under way: the other user's first two come first.
+        for flooding in &mut runs[..2] {
+            flooding.node = Some(NodeId::new("n").unwrap());
+        }
+        assert_eq!(ids(&runs)[..3], ["other-1000", "other-1001", "flood-2"]);
+    }
+
+    #[test]
+    fn priorities_count_among_the_runs_of_one_user() {
+        let mut runs = vec![run("a", 1, None), run("a", 2, None), run("b", 3, None)];
+        runs[1].ticket.priority = 5;
+        assert_eq!(ids(&runs), ["a-2", "b-3", "a-1"]);
+        // A run that was lost with its node goes on first.
+        runs[0].ticket.deliveries = 1;
+        assert_eq!(ids(&runs), ["a-1", "b-3", "a-2"]);
+    }
+
+    #[test]
+    fn the_wait_is_told_in_runs_and_seconds() {
+        let mut runs: Vec<OpenRun> = (0..6).map(|n| run("a", n, None)).collect();
+        let mean = Some(Duration::from_secs(10));
+        let wait = |runs: &[OpenRun], n: u64, mean| {
+            let id = RunId::new(format!("a-{n}")).unwrap();
+            wait_of(runs, &id, 2, mean).map(|wait| (wait.ahead, wait.seconds))
+        };
+        assert_eq!(wait(&runs, 1, None), Some((1, Some(0))));
+        assert_eq!(wait(&runs, 2, None), Some((2, None)));
+        assert_eq!(wait(&runs, 2, mean), Some((2, Some(10))));
+        assert_eq!(wait(&runs, 5, mean), Some((5, Some(20))));
+        runs[0].node = Some(NodeId::new("n").unwrap());
+        assert_eq!(wait(&runs, 0, mean), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! Nodes of a cluster in one process, over an engine in memory.
+
+use crate::common::{Caller, TestServer, host};
+use crate::runs::scripted;
+use axum::http::StatusCode;
+use cellblock_cluster::engine::{Engine, Entry, NodeState, SessionState};
+use cellblock_cluster::{
+    JournalWriter, NodeId, Request, Runtime, SessionId, TokioRuntime, embedded,
+};
+use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A node that serves until it is dropped.
+struct Node {
+    server: TestServer,
+    id: NodeId,
+    _stop: DropGuard,
+}
+
+impl Node {
+    async fn start(
+        cluster: &Cluster,
+        name: &str,
+        change: impl FnOnce(&mut ServerOptions, &mut ClusterOptions),
+    ) -> Node {
+        let data = tempfile::tempdir().expect("a directory");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let (engine, clock) = (cluster.engine.clone(), cluster.clock.clone());
+        let mut options = ServerOptions::new(data.path().join("data"));
+        options.authentication = Authentication::Off;
+        let mut node = ClusterOptions::new(engine, clock, name, url).expect("a name");
+        change(&mut options, &mut node);
+        let id = node.node.clone();
+        options.cluster = Some(node);
+        let server = Server::open(host(data.path()), options).await;
+        let server = server.expect("a server");
+        let stop = CancellationToken::new();
+        let (serving, token) = (server.clone(), stop.clone());
+        tokio::spawn(async move { serving.serve(listener, token).await });
+        let node = Node {
+            server: TestServer {
+                router: server.router(),
+                server,
+                data,
+            },
+            id,
+            _stop: stop.drop_guard(),
+        };
+        // From its first heartbeat on it takes sessions.
+        loop {
+            let listed = cluster.engine.members.list().await.expect("a list");
+            if listed.iter().any(|other| other.node == node.id) {
+                return node;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        self.server.anyone().with("x-cellblock", "1")
+    }
+}
+
+struct Cluster {
+    engine: Engine,
+    clock: TokioRuntime,
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let clock = TokioRuntime::new();
+        let runtime: Arc<dyn Runtime> = Arc::new(clock.clone());
+        let lease = Duration::from_secs(60);
+        Cluster {
+            engine: embedded::in_memory(&runtime, lease),
+            clock,
+        }
+    }
+
+    /// Takes a session away from its node, as another node does.
+    async fn steal(&self, session: &str) {
+        let session = SessionId::new(session).expect("an id");
+        let directory = &self.engine.directory;
+        let placed = directory.get(&session).await.expect("an engine");
+        let placed = placed.expect("a session");
+        let thief = NodeId::new("thief").expect("an id");
+        let entry = Entry {
+            node: thief.clone(),
+            ..placed.entry
+        };
+        let claimed = directory.claim(&session, Some(placed.epoch), &entry).await;
+        let epoch = claimed.expect("a claim");
+        let runtime: Arc<dyn Runtime> = Arc::new(self.clock.clone());
+        let fenced = JournalWriter::fence(&self.engine, &runtime, &thief, &session, epoch).await;
+        assert!(fenced.is_ok());
+    }
+
+    async fn set_state(&self, node: &NodeId, state: NodeState) {
+        let request = serde_json::to_vec(&Request::SetState { state }).expect("JSON");
+        let time = Duration::from_secs(10);
+        let asked = self.engine.router.request(node, request.into(), time).await;
+        asked.expect("an answer");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_did_while_it_lost_the_session_is_not_given_as_an_answer() {
+    let cluster = Cluster::new();
+    let node = Node::start(&cluster, "a", |_, _| {}).await;
+    let caller = node.caller();
+    let session = caller.open().await;
+    caller.run(&session, "x = 1").await;
+    // The node believes that it has the session until a record of its own is refused.
+    let path = format!("/v1/sessions/{session}/compute");
+    let slow = json!({"code": "[__import__('time').sleep(3), x]"});
+    let computing = caller.post(&path, slow);
+    let losing = async {
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        cluster.steal(&session).await;
+        let result = caller.run(&session, "x += 1; x").await;
+        assert_eq!(result["value"]["repr"], "2", "{result}");
+    };
+    let (answer, ()) = tokio::join!(computing, losing);
+    assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text());
+    assert_eq!(answer.json()["code"], "outcome_unknown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_does_not_wake_a_session_that_sleeps() {
+    let cluster = Cluster::new();
+    let node = Node::start(&cluster, "a", |_, _| {}).await;
+    let caller = node.caller();
+    let session = caller.open().await;
+    caller.run(&session, "x = 1").await;
+    cluster.set_state(&node.id, NodeState::Draining).await;
+    let id = SessionId::new(session.as_str()).expect("an id");
+    let state = async || {
+        let placed = cluster.engine.directory.get(&id).await;
+        placed.expect("an engine").expect("a session").entry.state
+    };
+    while state().await != SessionState::Asleep {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    cluster.set_state(&node.id, NodeState::Ready).await;
+    let path = format!("/v1/sessions/{session}");
+    let described = caller.get(&path).await.json();
+    assert_eq!(described["state"], "asleep", "{described}");
+    assert_eq!(state().await, SessionState::Asleep);
+    let result = caller.run(&session, "x").await;
+    assert_eq!(result["value"]["repr"], "1", "{result}");
+    assert_eq!(caller.get(&path).await.json()["state"], "live");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_queued_once_for_each_key_and_told_alike_by_all_nodes() {
+    let cluster = Cluster::new();
+    let replies = [
+        "```python\nimport time; time.sleep(1); x = 6 * 7; x\n```",
+        "It is 42.",
+    ];
+    // One run at a time, on the first node.
+    let first = Node::start(&cluster, "a", |options, node| {
+        options.agent = Some(scripted(&replies));
+        node.run_slots = 1;
+    });
+    let first = first.await;
+    let second = Node::start(&cluster, "b", |options, node| {
+        options.agent = Some(scripted(&replies));
+        node.run_slots = 0;
+    });
+    let second = second.await;
+    let submit = async |node: &Node, text: &str, key: &str| {
+        let caller = node.caller().with("idempotency-key", key);
+        caller.post("/v1/runs", json!({ "text": text })).await
+    };
+    let asked = submit(&second, "What is 6 times 7?", "k").await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
+    let id = asked.json()["id"].as_str().expect("an id").to_owned();
+    let again = submit(&first, "What is 6 times 7?", "k").await.json();
+    assert_eq!(again["id"], id.as_str(), "{again}");
+    let other = submit(&first, "What is 6 times 8?", "k").await;
+    assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.text());
+    // A second run waits, and is cancelled through the node that has no part in it.
+    let waiting = submit(&second, "And then?", "later").await.json();
+    assert_eq!(waiting["status"], "waiting", "{waiting}");
+    let path = format!("/v1/runs/{}", waiting["id"].as_str().expect("an id"));
+    let told = first.caller().get(&path).await.json();
+    assert!(told["wait"]["ahead"].is_u64(), "{told}");
+    let cancelled = second
+        .caller()
+        .post(&format!("{path}/cancel"), json!({}))
+        .await;
+    assert_eq!(cancelled.status, StatusCode::OK, "{}", cancelled.text());
+    let path = format!("/v1/runs/{id}");
+    let ended = async |node: &Node, path: &str| -> Value {
+        for _ in 0..1200 {
+            let told = node.caller().get(path).await.json();
+            if told["status"] != "waiting" && told["status"] != "running" {
+                return told;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the run does not end")
+    };
+    let told = ended(&second, &path).await;
+    assert_eq!(told["answer"], "It is 42.", "{told}");
+    assert_eq!(ended(&first, &path).await["answer"], "It is 42.");
+    let record = second.caller().get(&format!("{path}/record")).await.json();
+    let events = record["events"].as_array().expect("events").clone();
+    assert!(
+        events
+            .iter()
+            .any(|event| event["event"]["event"] == "answer")
+    );
+    let late = second
+        .caller()
+        .post(&format!("{path}/cancel"), json!({}))
+        .await;
+    assert_eq!(late.status, StatusCode::CONFLICT, "{}", late.text());
+}
