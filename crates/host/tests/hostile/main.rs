@@ -24,6 +24,7 @@ mod random_calls;
 mod resources;
 mod scene;
 mod standbys;
+mod uncommon_ways;
 mod unseen_memory;
 mod user_objects;
 mod workspace;

@@ -4,6 +4,7 @@ mod body;
 mod head;
 mod headers;
 pub(crate) mod response;
+mod tls;
 mod tunnel;
 
 use crate::authority::Authority;

@@ -2,8 +2,11 @@
 //!
 //! One address can serve many hosts. A client tells the server which host it means in the first message of TLS (SNI), before anything is
 //! encrypted. So the guard reads this message, and a tunnel to a host that a rule allows is no way to a host that no rule allows.
+//!
+//! A server can ask for that message once more (`HelloRetryRequest`), and goes by the name in the second one. So the guard passes on the
+//! first message alone, and nothing after it before the answer says whether another one follows.
 
-use super::HEAD_LIMIT;
+use super::{HEAD_LIMIT, tls};
 use crate::authority::Authority;
 use crate::connection::{Outcome, Refusal};
 use crate::guard::{Guard, relay};
@@ -14,8 +17,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The first byte of a TLS connection: a record of the handshake.
-const TLS_HANDSHAKE: u8 = 22;
 /// The longest first message of TLS, with the headers of its records.
 const MAX_HELLO_BYTES: usize = 96 << 10;
 /// The message of TLS that ends a connection because of its name: fatal, `unrecognized_name`.
@@ -48,29 +49,55 @@ impl Guard {
             Ok(first) => first,
             Err(error) => return Err(Refusal::Broken(error)),
         };
-        let checked = match first.first() {
-            Some(&TLS_HANDSHAKE) => self.check_name(client, target, first).await,
-            _ => Ok(first),
-        };
-        let first = match checked {
-            Ok(first) => first,
-            Err(refusal) => {
-                let _ = client.write_all(&UNRECOGNIZED_NAME).await;
-                let _ = client.shutdown().await;
-                return Err(refusal);
-            }
-        };
-        server.write_all(&first).await.map_err(Refusal::Broken)?;
+        if first.first() != Some(&tls::HANDSHAKE) {
+            server.write_all(&first).await.map_err(Refusal::Broken)?;
+            return relay(client, server).await;
+        }
+        if let Err(refusal) = self.pass_hellos(client, server, target, first).await {
+            let _ = client.write_all(&UNRECOGNIZED_NAME).await;
+            let _ = client.shutdown().await;
+            return Err(refusal);
+        }
         relay(client, server).await
     }
 
-    /// Reads the first message of TLS to its end, and refuses a name that no rule allows. Returns all that was read.
+    /// Passes on the first message of TLS, and the second one if the server asks for it, each after a look at its name. `read` is what the
+    /// client has sent so far.
+    async fn pass_hellos(
+        &self,
+        client: &mut TcpStream,
+        server: &mut TcpStream,
+        target: &Authority,
+        read: Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let (hello, mut rest) = self.check_name(client, target, read).await?;
+        server.write_all(&hello).await.map_err(Refusal::Broken)?;
+        let answer = in_time(tls::first_answer(server)).await?;
+        client.write_all(&answer).await.map_err(Refusal::Broken)?;
+        if tls::asks_again(&answer) {
+            let mut sent = rest.as_slice().chain(&mut *client);
+            let begun = in_time(tls::pass_until_handshake(&mut sent, server)).await?;
+            let mut read = begun.unwrap_or_default();
+            read.extend_from_slice(sent.into_inner().0);
+            rest = match read.is_empty() {
+                true => read,
+                false => {
+                    let (hello, rest) = self.check_name(client, target, read).await?;
+                    server.write_all(&hello).await.map_err(Refusal::Broken)?;
+                    rest
+                }
+            };
+        }
+        server.write_all(&rest).await.map_err(Refusal::Broken)
+    }
+
+    /// Reads the first message of TLS to its end, and refuses a name that no rule allows. Returns the message, and what was read after it.
     async fn check_name(
         &self,
         client: &mut TcpStream,
         target: &Authority,
         mut read: Vec<u8>,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
         let reading = async {
             loop {
                 match hello(&read) {
@@ -82,20 +109,19 @@ impl Guard {
                 }
             }
         };
-        let late = |_| Err(io::ErrorKind::TimedOut.into());
-        let (said, read) = timeout(HEAD_LIMIT, reading)
-            .await
-            .unwrap_or_else(late)
-            .map_err(Refusal::Broken)?;
-        let unreadable = "the first message of TLS in a tunnel cannot be read";
-        match said {
-            Hello::Complete { name: Some(name) } => {
-                self.check_hidden_host(target, &name)?;
-                Ok(read)
-            }
-            Hello::Complete { name: None } => Ok(read),
-            Hello::Incomplete | Hello::Malformed => Err(Refusal::Malformed(unreadable)),
+        let (said, mut read) = in_time(reading).await?;
+        let unreadable = Refusal::Malformed("the first message of TLS in a tunnel cannot be read");
+        let Hello::Complete { name } = said else {
+            return Err(unreadable);
+        };
+        if let Some(name) = name {
+            self.check_hidden_host(target, &name)?;
         }
+        let Some(length) = tls::length_of_message(&read) else {
+            return Err(unreadable);
+        };
+        let rest = read.split_off(length);
+        Ok((read, rest))
     }
 
     /// Refuses a host inside a tunnel that no rule allows. A rule for an address means all that is at the address.
@@ -107,6 +133,13 @@ impl Guard {
         }
         self.rule(&name, target.port, None).map(drop)
     }
+}
+
+/// Waits for a part of the handshake, but not for ever.
+async fn in_time<T>(part: impl Future<Output = io::Result<T>>) -> Result<T, Refusal> {
+    let late = |_| Err(io::ErrorKind::TimedOut.into());
+    let outcome = timeout(HEAD_LIMIT, part).await.unwrap_or_else(late);
+    outcome.map_err(Refusal::Broken)
 }
 
 /// Waits for the first bytes of the client. Empty where the server speaks first: then it does not speak TLS.

@@ -122,3 +122,69 @@ async fn what_looks_like_tls_and_cannot_be_read_is_refused_and_other_protocols_p
     let passed = send(&RULES, "near.example:443", &[b"SSH-2.0-x\r\n"]).await;
     assert_eq!(passed.told, b"ok");
 }
+
+/// The answer of a server that asks for the first message once more: nothing but what says so.
+fn retry_request() -> Vec<u8> {
+    let random = [
+        0xCF, 0x21, 0xAD, 0x74, 0xE5, 0x9A, 0x61, 0x11, 0xBE, 0x1D, 0x8C, 0x02, 0x1E, 0x65, 0xB8,
+        0x91, 0xC2, 0xA2, 0x11, 0x16, 0x7A, 0xBB, 0x8C, 0x5E, 0x07, 0x9E, 0x09, 0xE2, 0xC8, 0xA8,
+        0x33, 0x9C,
+    ];
+    let head = [22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3];
+    [head.as_slice(), &random, &[0, 0x13, 0x01, 0]].concat()
+}
+
+/// What a server hears that asks for the first message once more, and what the client is told after that. The client sends `first`, and `then`
+/// when the server has asked.
+async fn send_again(first: &[u8], then: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (guard, _) = guard(&RULES, listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let (mut server, _) = listener.accept().await.unwrap();
+        let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+        let read = server.read(&mut chunk).await.unwrap();
+        heard.extend_from_slice(&chunk[..read]);
+        server.write_all(&retry_request()).await.unwrap();
+        server.read_to_end(&mut heard).await.unwrap();
+        heard
+    });
+    let (mut client, guarding) = call(
+        &guard,
+        "CONNECT near.example:443 HTTP/1.1\r\n\r\n".to_owned(),
+    )
+    .await;
+    client.write_all(first).await.unwrap();
+    let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
+    let mut told = vec![0; established.len() + retry_request().len()];
+    client.read_exact(&mut told).await.unwrap();
+    assert!(told.ends_with(&retry_request()));
+    client.write_all(then).await.unwrap();
+    client.shutdown().await.unwrap();
+    told.clear();
+    client.read_to_end(&mut told).await.unwrap();
+    guarding.await.unwrap();
+    (serving.await.unwrap(), told)
+}
+
+#[tokio::test]
+async fn the_second_first_message_names_no_other_host_either() {
+    let [near, other] = [hello("near.example"), hello("other.example")];
+    let change_of_ciphers = [20, 3, 3, 0, 1, 1];
+    let early_data = [23, 3, 3, 0, 2, 7, 7];
+    let small = in_small_records(&other);
+    for before in [&[][..], &change_of_ciphers, &early_data] {
+        for second in [&other, &small] {
+            let second = [before, second].concat();
+            let refused = ([near.as_slice(), before].concat(), ALERT.to_vec());
+            assert_eq!(send_again(&near, &second).await, refused);
+            // Sent before the server has asked for it.
+            let both = [near.as_slice(), &second].concat();
+            assert_eq!(send_again(&both, b"").await, refused);
+        }
+        let second = [before, &near, b"more"].concat();
+        let both = [near.as_slice(), &second].concat();
+        let passed = (both.clone(), Vec::new());
+        assert_eq!(send_again(&near, &second).await, passed);
+        assert_eq!(send_again(&both, b"").await, passed);
+    }
+}

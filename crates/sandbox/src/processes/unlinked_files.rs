@@ -57,8 +57,13 @@ impl SessionProcesses {
         let mut unlinked_files = UnlinkedFiles::default();
         let mut sockets = HashMap::new();
         for pid in self.ids() {
+            let mut of_process = HashMap::new();
             for task in tables_of(pid) {
-                unlinked_files.add_open(&task, devices, &mut sockets);
+                unlinked_files.add_open(&task, devices, &mut of_process);
+            }
+            // Init's own lead to the host and to forks, and no code can send to them.
+            if pid != self.init() {
+                sockets.extend(of_process);
             }
             unlinked_files.add_mapped(pid, devices, workspace);
         }

@@ -1,10 +1,10 @@
 //! Changes of a session's files during a cell and between cells, and their authors.
 
 use crate::actor::Actor;
-use crate::files::disk::Own;
 use crate::files::disk_guard::WatchTarget;
 use crate::files::held_files::HeldFiles;
 use crate::files::history::{Author, FileHistory};
+use crate::files::own::Own;
 use crate::files::tracker::Changes;
 use cellblock_protocol::Wall;
 use std::collections::BTreeSet;
@@ -123,7 +123,11 @@ impl Actor {
     pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
         let (channel, limit) = (self.head.channel.descriptor(), self.disk_limit());
         let standbys = self.checkpoints.all_standbys();
-        let spawner = self.shared.processes.spawner_pid();
+        let spawner = self.shared.processes.spawner();
+        let (spawner, its_socket) = (
+            spawner.map(|spawner| spawner.pid),
+            spawner.map(|spawner| spawner.socket),
+        );
         let own = Own {
             processes: std::iter::once(self.checkpoints.head)
                 .chain(standbys.clone().map(|standby| standby.pid))
@@ -134,6 +138,7 @@ impl Actor {
                 .clone()
                 .map(|standby| standby.channel.far)
                 .chain([self.head.channel.far()])
+                .chain(its_socket)
                 .collect(),
             ends: standbys
                 .map(|standby| standby.channel.channel.as_raw_fd())

@@ -4,13 +4,13 @@
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
 use crate::files::held_files::{HeldFiles, SeenProcesses};
+use crate::files::own::Own;
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
 use cellblock_sandbox::{FileSystem, Paused, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
 use std::iter;
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -43,19 +43,6 @@ pub(crate) struct DiskMeter {
     hidden: Mutex<UnlinkedFileTracker>,
     /// Bytes that came from outside the session.
     outside_bytes: AtomicU64,
-}
-
-/// The processes and sockets that the host itself has made for a session: they must not be taken for the code's.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Own {
-    /// The head and its standbys, by their ids inside, the head first.
-    pub(crate) processes: Vec<u32>,
-    /// The spawner, by its id inside. It is among the processes too.
-    pub(crate) spawner: Option<u32>,
-    /// Sockets in which the host has put a descriptor, by their inodes.
-    pub(crate) laid: Vec<u64>,
-    /// The host's ends of sockets that the session may send descriptors to.
-    pub(crate) ends: Vec<RawFd>,
 }
 
 /// The processes of a session do not run as long as this lives.
@@ -319,7 +306,9 @@ impl Disk {
 
     /// Holds the session to this limit, and tells what is the host's own in it.
     pub(crate) fn guard(&mut self, target: WatchTarget, limit: Option<u64>, own: Own) {
-        *lock(&self.meter.own) = own;
+        let mut known = lock(&self.meter.own);
+        *known = own.after(&known);
+        drop(known);
         if self.guard.target() != target {
             // Where that is not known, nothing counts as brought by others.
             let most = Added {

@@ -11,6 +11,7 @@ pub(crate) mod held_files;
 pub(crate) mod history;
 pub(crate) mod kept_workspaces;
 pub(crate) mod original_files;
+pub(crate) mod own;
 pub(crate) mod preserve;
 pub(crate) mod restore;
 mod restore_directories;

@@ -12,7 +12,7 @@ mod task;
 
 pub use output::{ProcessEvent, ProcessEvents};
 pub use process::{CollectedOutput, Process};
-pub(crate) use spawner::{SpawnEnvironment, Spawner, SpawnerEnds};
+pub(crate) use spawner::{SpawnEnvironment, Spawner, SpawnerEnds, SpawnerPlace};
 
 use crate::Error;
 use cellblock_protocol::{ProcessInfo, ProcessStatus, Spawn};
@@ -40,8 +40,7 @@ struct Registry {
     /// How many were ever asked for.
     count: u64,
     by_number: BTreeMap<u64, Arc<ProcessState>>,
-    /// The spawner, by its id in the session.
-    spawner: Option<u32>,
+    spawner: Option<SpawnerPlace>,
     /// Those that are being started.
     starting: BTreeSet<u64>,
     /// Those that are to end as soon as they have started, and why.
@@ -74,7 +73,7 @@ impl Processes {
             Some(spawner) => spawner,
             none => {
                 let spawner = none.insert(Spawner::connect(start_spawner).await?);
-                self.lock().spawner = Some(spawner.pid);
+                self.lock().spawner = Some(spawner.place);
                 spawner
             }
         };
@@ -121,8 +120,8 @@ impl Processes {
         registry.by_number.values().any(|process| process.is_left())
     }
 
-    /// The spawner, by its id in the session, if there is one.
-    pub(crate) fn spawner_pid(&self) -> Option<u32> {
+    /// Where the spawner is, if there is one.
+    pub(crate) fn spawner(&self) -> Option<SpawnerPlace> {
         self.lock().spawner
     }
 

@@ -4,6 +4,7 @@ use super::output::ProcessOutput;
 use super::process::{Input, InputKind, ProcessState};
 use super::task::{OutputStream, ProcessTask};
 use crate::Error;
+use crate::checkpoint::standby_channel::inode_of;
 use crate::wire::packets::Packets;
 use cellblock_protocol::{ProcessInfo, ProcessStream, Spawn};
 use cellblock_sandbox::{
@@ -24,11 +25,19 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// The host's ends of the sockets of a session's spawner.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    /// Its id in the session.
-    pub(super) pid: u32,
+    pub(super) place: SpawnerPlace,
     requests: Packets,
     control: Arc<Packets>,
     environment: SpawnEnvironment,
+}
+
+/// How a spawner is found among the processes of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpawnerPlace {
+    /// Its id in the session.
+    pub(crate) pid: u32,
+    /// The inode of its end of the socket for requests. Only the host sends to it, so descriptors that wait in it are the host's.
+    pub(crate) socket: u64,
 }
 
 /// What processes of a session have when nothing else is said.
@@ -53,6 +62,7 @@ impl Spawner {
     {
         let (requests, far_requests) = packet_pair()?;
         let (control, far_control) = packet_pair()?;
+        let socket = inode_of(&far_requests).map_err(Error::system("asking for a spawner"))?;
         let requests = packets(requests)?;
         let control = Arc::new(packets(control)?);
         let environment = start(SpawnerEnds {
@@ -61,7 +71,7 @@ impl Spawner {
         .await?;
         match receive(&requests).await? {
             FromSpawner::Started { pid, .. } => Ok(Spawner {
-                pid,
+                place: SpawnerPlace { pid, socket },
                 requests,
                 control,
                 environment,

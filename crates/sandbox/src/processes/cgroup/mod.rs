@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// The file of version 1 with the limit of memory in TCP and UDP sockets.
+const SOCKETS_V1: &str = "memory.kmem.tcp.limit_in_bytes";
+
 /// The controllers that this host may use. A handle: clones are the same, and the directories go with the last.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
@@ -150,6 +153,10 @@ impl Hierarchy {
         if files == Files::Unified {
             try_to_enable_cpu(&own);
         }
+        if files == Files::MemoryV1 {
+            // The kernel begins to count with the first limit, which takes it a while; so this is done once, and not for each session.
+            let _ = fs::write(own.join(SOCKETS_V1), i64::MAX.to_string());
+        }
         Some(Hierarchy { own, files })
     }
 }
@@ -184,6 +191,11 @@ impl Cgroup {
             };
             for (file, value) in settings {
                 write_limit(&path.join(file), &value.to_string())?;
+            }
+            if *files == Files::MemoryV1 {
+                // What waits in TCP and UDP sockets is not a part of the memory of version 1. At this limit, sending waits. A kernel without the file
+                // has no such sockets.
+                let _ = fs::write(path.join(SOCKETS_V1), (memory / 4).to_string());
             }
             if *files == Files::Unified {
                 // No swap either, else the memory limit is none. Not every kernel has the file.

@@ -182,7 +182,10 @@ struct Found {
     queued: u32,
     send_buffer: u64,
     received: u64,
+    /// Bytes on their way, of sockets that hand them to a device or to another socket at once.
     sent: u64,
+    /// Bytes that a TCP socket keeps until the other end has confirmed them. They stay when the socket is closed.
+    unconfirmed: u64,
     options: u64,
     backlog: u64,
 }
@@ -208,7 +211,8 @@ impl Found {
             } else if number == numbers.memory {
                 // As `SK_MEMINFO_` numbers them.
                 (found.received, found.sent) = (bytes(0), bytes(2));
-                (found.send_buffer, found.options) = (bytes(3), bytes(6));
+                (found.send_buffer, found.unconfirmed) = (bytes(3), bytes(5));
+                found.options = bytes(6);
                 found.backlog = bytes(7);
             }
             attributes = attributes
@@ -219,7 +223,8 @@ impl Found {
     }
 
     fn memory(&self) -> u64 {
-        self.received + self.sent + self.options + self.backlog
+        // What is on its way is a part of what is not confirmed.
+        self.received + self.sent.max(self.unconfirmed) + self.options + self.backlog
     }
 }
 
@@ -291,6 +296,7 @@ fn receive_answers(socket: Fd, visit: &mut impl FnMut(&[u8]) -> bool) -> Result<
 mod tests {
     use super::*;
     use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
     fn attribute(number: u16, words: &[u32]) -> std::vec::Vec<u8> {
@@ -312,14 +318,34 @@ mod tests {
             send_buffer: 4,
             received: 1,
             sent: 3,
+            unconfirmed: 6,
             options: 7,
             backlog: 8,
         };
         assert_eq!(found, expected);
-        assert_eq!(found.memory(), 19);
+        assert_eq!(found.memory(), 1 + 6 + 7 + 8);
         // What is cut off is nothing.
         let cut = Found::read(&bytes[..20], &UNIX_ATTRIBUTES);
         assert_eq!(cut, Found::default());
+    }
+
+    #[test]
+    fn what_a_connection_keeps_counts_also_when_its_sender_is_gone() {
+        const LEAST: u64 = 1 << 20;
+        let processes = crate::walls::mounts::open_proc().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(count) = sender.write(&[1; 65536]) {
+            sent += count as u64;
+        }
+        assert!(sent > LEAST, "{sent}");
+        let is_counted = || bytes(processes, u64::MAX) >= sent;
+        assert!(is_counted());
+        drop(sender);
+        assert!(is_counted());
+        close(processes);
     }
 
     #[test]

@@ -176,7 +176,8 @@ pub fn is_unseen_by_landlock(number: usize) -> bool {
     is_time || METADATA_CHANGES.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
 }
 
-/// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
+/// What Landlock does not look at, and programs can do without: newer ways to do the same, hearing of names in a
+/// directory, and the list of the machine's mounts, which is closed with `/proc`.
 pub(super) const INVISIBLE_TO_LANDLOCK: &[usize] = &[
     nr::SETXATTRAT,
     nr::REMOVEXATTRAT,
@@ -187,6 +188,8 @@ pub(super) const INVISIBLE_TO_LANDLOCK: &[usize] = &[
     nr::INOTIFY_INIT,
     nr::INOTIFY_INIT1,
     nr::INOTIFY_ADD_WATCH,
+    nr::STATMOUNT,
+    nr::LISTMOUNT,
 ];
 
 /// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,

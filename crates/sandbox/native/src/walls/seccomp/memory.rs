@@ -1,15 +1,13 @@
 //! The part of the filter about memory that the kernel holds for a session, and about what it counts for each user.
 
 use super::{
-    JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, LOAD, NOSYS, OFFSET_NUMBER, PERM, Program,
-    argument, fail_with,
+    INVALID, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, LOAD, NOSYS, NOT_SUPPORTED,
+    OFFSET_NUMBER, PERM, Program, argument, fail_with,
 };
 use crate::sys::nr;
 
-const INVALID: u32 = fail_with(22);
+const NO_MEMORY: u32 = fail_with(12);
 const NO_SPACE: u32 = fail_with(28);
-const NO_PROTOCOL: u32 = fail_with(93);
-const NOT_SUPPORTED: u32 = fail_with(95);
 /// The call returns 0 and does nothing.
 const DONE: u32 = fail_with(0);
 
@@ -54,6 +52,26 @@ impl Program {
         }
         // Its arguments lie in memory.
         self.when(nr::SETXATTRAT, NOSYS);
+        self.huge_pages();
+    }
+
+    /// Pages of the machine's pool of huge pages: an administrator sets them aside for one program, such as a database. They are in no
+    /// process's memory that is counted, and in no cgroup's but one of their own. The answer is that of an empty pool.
+    fn huge_pages(&mut self) {
+        const IN_MAPPING: u32 = 0x4_0000;
+        const IN_NAMELESS_FILE: u32 = 0x4;
+        const IN_SEGMENT: u32 = 0o4000;
+        for (number, flags, bit) in [
+            (nr::MMAP, 3, IN_MAPPING),
+            (nr::MEMFD_CREATE, 1, IN_NAMELESS_FILE),
+            (nr::SHMGET, 2, IN_SEGMENT),
+        ] {
+            self.add(JUMP_EQUAL, number as u32, 0, 4);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, bit, 0, 1);
+            self.answer(NO_MEMORY);
+            self.add(LOAD, OFFSET_NUMBER, 0, 0);
+        }
     }
 
     /// A lease on a file makes every other process that opens it wait for up to 45 seconds: the host, and the sessions that share the file.
@@ -148,22 +166,6 @@ impl Program {
                 self.add(JUMP_EQUAL, option, 0, 1);
                 self.answer(answer);
             }
-        }
-        self.add(LOAD, OFFSET_NUMBER, 0, 0);
-    }
-
-    /// Netlink sockets only for addresses and routes: those of other protocols carry messages between processes. With `ask`, init is asked before
-    /// one is made. Without, the rules for families of sockets decide.
-    pub(super) fn netlink_protocols(&mut self, family: u32, ask: Option<u32>) {
-        let asks = u8::from(ask.is_some());
-        self.add(JUMP_EQUAL, nr::SOCKET as u32, 0, 6 + asks);
-        self.add(LOAD, argument(0), 0, 0);
-        self.add(JUMP_EQUAL, family, 0, 3 + asks);
-        self.add(LOAD, argument(2), 0, 0);
-        self.add(JUMP_EQUAL, 0, 1, 0);
-        self.answer(NO_PROTOCOL);
-        if let Some(ask) = ask {
-            self.answer(ask);
         }
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }

@@ -127,3 +127,24 @@ fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
         [[Asked, Allowed], [Refused(95), Allowed]]
     );
 }
+
+#[test]
+fn no_page_of_the_pool_of_huge_pages_is_given_out() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
+    let huge = 0x4_0000;
+    for flags in [huge | 0x22, huge | 0x21, huge | 0x8022] {
+        assert_eq!(
+            both(nr::MMAP, [0, 2 << 20, 3, flags, 0, 0]),
+            [Refused(12); 2]
+        );
+    }
+    assert_eq!(both(nr::MEMFD_CREATE, [0, 4, 0, 0, 0, 0]), [Refused(12); 2]);
+    assert_eq!(
+        both(nr::SHMGET, [0, 2 << 20, 0o4600, 0, 0, 0]),
+        [Refused(12); 2]
+    );
+    assert_eq!(
+        both(nr::SHMGET, [0, 2 << 20, 0o600, 0, 0, 0]),
+        [Allowed, Refused(1)]
+    );
+}

@@ -6,6 +6,7 @@ use crate::walls::users;
 mod calls;
 mod memory;
 mod program;
+mod sockets;
 
 pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, STARTS, is_unseen_by_landlock};
 use calls::{
@@ -13,16 +14,12 @@ use calls::{
 };
 pub use memory::{KernelMemory, UserObjects};
 use program::{
-    ACCES, ALLOW, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD, NO_CONTROL, NO_FAMILY,
-    NOSYS, NOT_SUPPORTED, NOTIFY_INIT, OFFSET_NUMBER, PERM, Program, argument, fail_with,
+    ACCES, ALLOW, AND, INVALID, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD,
+    NO_CONTROL, NO_PROTOCOL, NOSYS, NOT_SUPPORTED, NOTIFY_INIT, OFFSET_NUMBER, PERM, Program,
+    argument, fail_with,
 };
 #[cfg(test)]
-use program::{Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN, X32, X86_64};
-
-const UNIX: u32 = 1;
-const INET: u32 = 2;
-const INET6: u32 = 10;
-const NETLINK: u32 = 16;
+use program::{FIRST_UNKNOWN, Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN, X86_64};
 
 /// Which sockets a session may make.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -188,12 +185,14 @@ impl Program {
         if rules.ids == Ids::OnlyOwn {
             self.foreign_ids();
         }
+        self.file_system_controls();
         self.controls(rules);
         // No cgroup counts what waits in netlink sockets, so init bounds their number.
         let asks_about_netlink =
             rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::NotifyInit;
-        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(NOTIFY_INIT));
+        self.netlink_protocols(asks_about_netlink.then_some(NOTIFY_INIT));
         self.sockets(rules.sockets);
+        self.process_descriptors();
         self.uncounted_memory();
         self.leases();
         self.socket_options(rules.memory);
@@ -290,7 +289,9 @@ impl Program {
     fn privileged_files(&mut self, rules: Rules) {
         const SET_ID: u32 = 0o6000;
         const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
-        const WRITE: u32 = 0o3;
+        const WRITE_ONLY: u32 = 0o1;
+        const READ_AND_WRITE: u32 = 0o2;
+        const WRITE: u32 = WRITE_ONLY | READ_AND_WRITE;
         const EMPTY: u32 = 0o1000;
         let write = match rules.changes {
             Changes::NotifyInit => NOTIFY_INIT,
@@ -303,13 +304,17 @@ impl Program {
         };
         for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
             // The mode counts only when the call makes a file; otherwise the register may hold anything.
-            self.add(JUMP_EQUAL, number as u32, 0, 11);
+            self.add(JUMP_EQUAL, number as u32, 0, 14);
             self.add(LOAD, argument(mode), 0, 0);
             self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
             self.add(LOAD, argument(flags), 0, 0);
             self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
             self.answer(PERM);
             self.add(LOAD, argument(flags), 0, 0);
+            // Neither for reading nor for writing: Landlock asks for no right at all then, and each device that is opened is in use.
+            self.add(JUMP_ANY_BIT, WRITE_ONLY, 0, 2);
+            self.add(JUMP_ANY_BIT, READ_AND_WRITE, 0, 1);
+            self.answer(INVALID);
             self.add(JUMP_ANY_BIT, WRITE, 0, 1);
             self.answer(write);
             self.add(JUMP_ANY_BIT, EMPTY, 0, 1);
@@ -361,6 +366,24 @@ impl Program {
         for &request in RESERVES {
             self.when(request as usize, NO_CONTROL);
         }
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
+    /// Requests of btrfs: it takes a snapshot of the whole subvolume, files beside the workspace included, for the owner of any file in it
+    /// (before Linux 6.8), and makes subvolumes, which have a device number of their own. What shares blocks between files has the same
+    /// group of numbers, and other file systems know it too.
+    fn file_system_controls(&mut self) {
+        const GROUP: u32 = 0xFF00;
+        const BTRFS: u32 = 0x9400;
+        const SHARE_BLOCKS: [u32; 3] = [0x4004_9409, 0x4020_940D, 0xC018_9436];
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 8);
+        self.add(LOAD, argument(1), 0, 0);
+        for (index, request) in SHARE_BLOCKS.into_iter().enumerate() {
+            self.add(JUMP_EQUAL, request, 5 - index as u8, 0);
+        }
+        self.add(AND, GROUP, 0, 0);
+        self.add(JUMP_EQUAL, BTRFS, 0, 1);
+        self.answer(NO_CONTROL);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
@@ -461,38 +484,13 @@ impl Program {
         self.answer(NOTIFY_INIT);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
-
-    /// An allow list of families: the others (`AF_VSOCK` to the machine's owner, `AF_ALG`, raw packets, …) are not namespaced
-    /// or not needed.
-    fn sockets(&mut self, sockets: Sockets) {
-        let (unix, internet) = match sockets {
-            Sockets::InEmptyNamespace => (ALLOW, ALLOW),
-            Sockets::PairsOnly => (ACCES, ACCES),
-        };
-        if sockets == Sockets::PairsOnly {
-            // One of a pair can be given a name, and the names of the host's network are the host's.
-            self.when(nr::BIND, ACCES);
-        }
-        // Datagrams of a pair can be sent to any socket with a name. Of the kinds of sockets only they have this bit.
-        const DATAGRAMS: u32 = 2;
-        for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {
-            self.add(JUMP_EQUAL, number as u32, 0, 11);
-            self.add(LOAD, argument(0), 0, 0);
-            self.add(JUMP_EQUAL, UNIX, 0, 4);
-            self.add(LOAD, argument(1), 0, 0);
-            self.add(JUMP_ANY_BIT, DATAGRAMS, 0, 1);
-            self.answer(internet);
-            self.answer(unix);
-            self.add(JUMP_EQUAL, INET, 2, 0);
-            self.add(JUMP_EQUAL, INET6, 1, 0);
-            self.add(JUMP_EQUAL, NETLINK, 0, 1);
-            self.answer(internet);
-            self.answer(NO_FAMILY);
-        }
-    }
 }
 
 #[cfg(test)]
+mod files_tests;
+#[cfg(test)]
 mod memory_tests;
+#[cfg(test)]
+mod sockets_tests;
 #[cfg(test)]
 mod tests;

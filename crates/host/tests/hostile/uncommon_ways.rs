@@ -1,0 +1,122 @@
+//! Ways around what counts and what guards: data that waits in connections, protocols whose sockets are in no list, files that are opened
+//! neither for reading nor for writing.
+
+use super::common::{behind, run, short, wait};
+use super::kernel_memory::is_bounded;
+use cellblock_protocol::Status::Success;
+use cellblock_protocol::{Isolation, Limits, Rung};
+use serde_json::Map;
+
+#[test]
+fn connections_whose_other_end_does_not_read() {
+    is_bounded(
+        r"
+listener = socket.create_server(('127.0.0.1', 0), backlog=4096)
+got = 0
+while got < WANTED:
+    # Where sockets have a limit, connections stall at it.
+    sender = socket.create_connection(listener.getsockname(), timeout=2)
+    sender.setblocking(False)
+    try:
+        while True:
+            got += sender.send(bytes(65536))
+    except BlockingIOError:
+        kept.append(sender)
+hold(got)
+",
+    );
+}
+
+/// The kernel keeps what was sent and not confirmed.
+#[test]
+fn connections_that_are_closed_before_the_other_end_has_read() {
+    is_bounded(
+        r"
+listener = socket.create_server(('127.0.0.1', 0), backlog=4096)
+got, end = 0, time.monotonic() + 8
+while got < WANTED and time.monotonic() < end:
+    # Where sockets have a limit, connections stall at it.
+    sender = socket.create_connection(listener.getsockname(), timeout=2)
+    sender.setblocking(False)
+    try:
+        while got < WANTED:
+            got += sender.send(bytes(65536))
+    except BlockingIOError:
+        sender.close()
+hold(got)
+",
+    );
+}
+
+#[test]
+fn sockets_with_several_paths_that_are_full() {
+    is_bounded(
+        r"
+MPTCP = 262
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, MPTCP)
+listener.bind(('127.0.0.1', 0))
+listener.listen(4096)
+got = 0
+while got < WANTED:
+    sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM, MPTCP)
+    sender.connect(listener.getsockname())
+    sender.setblocking(False)
+    try:
+        while True:
+            got += sender.send(bytes(65536))
+    except BlockingIOError:
+        kept.append(sender)
+hold(got)
+",
+    );
+}
+
+#[test]
+fn sockets_with_partial_checksums_that_are_full() {
+    is_bounded(
+        r"
+UDP_LITE, FULL = 136, 200 << 10
+def fill():
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, UDP_LITE)
+    for _ in range(800):
+        kept.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM, UDP_LITE))
+        kept[-1].bind(('127.0.0.1', 0))
+        for _ in range(100):
+            sender.sendto(bytes(1400), kept[-1].getsockname())
+    return len(kept) * FULL
+hold(in_children(4, fill))
+",
+    );
+}
+
+/// Opens each device for nothing, and says which of them it has.
+const OPENED_FOR_NOTHING: &str = r"
+import os
+NOTHING = os.O_WRONLY | os.O_RDWR
+had = []
+for path in ['/dev/ptmx', '/dev/null', canary]:
+    try:
+        had.append(os.open(path, NOTHING | os.O_NOCTTY))
+    except OSError:
+        pass
+print(len(had), end='')
+";
+
+/// Landlock asks for no right then. So every terminal of the machine could be taken on the rung `landlock`.
+#[test]
+fn no_file_is_opened_for_nothing() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let seeds = Map::from_iter([("canary".to_owned(), path.into())]);
+    for (rung, opened) in [(Rung::None, "3"), (Rung::Landlock, "0"), (Rung::Full, "0")] {
+        let session = behind(Isolation::on(rung), Limits::default(), &seeds);
+        let result = run(&session, OPENED_FOR_NOTHING);
+        assert_eq!(
+            (result.status, result.stdout.as_str()),
+            (Success, opened),
+            "{rung:?}: {}",
+            short(&result)
+        );
+        wait(session.close());
+    }
+}
