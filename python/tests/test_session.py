@@ -31,6 +31,19 @@ def test_variables_are_read_and_bound(session):
         session["f"] = sys.stdout
 
 
+def test_a_failure_names_the_option_that_helps():
+    code = "import mmap\nheld = mmap.mmap(-1, 2 << 30, flags=0x4022)\nfor n in range(0, 2 << 30, 4096): held[n] = 1"
+    more = 'hint: open the session with limits=Limits(memory="8GB") to allow more'
+    with cellblock.Session(limits=Limits(memory="200MB")) as session:
+        for cell in (code, "b'x' * (400 << 20)"):
+            assert session.run(cell).failure_text().endswith(more)
+        assert 'open it with env=Env("nowhere")' in session.run("import nowhere.at_all").failure_text()
+        asked = "import socket; socket.create_connection(('example.com', 80), 5)"
+        assert 'open the session with network=Network("HOST")' in session.run(asked).failure_text()
+    with pytest.raises(cellblock.BinaryError, match="there is no environment `nowhere`; `cellblock env list` shows them"):
+        cellblock.Session(env="nowhere")
+
+
 def test_a_variable_that_is_too_large_for_its_repr_crosses_whole_and_leaves_no_trace(session):
     session.run("big = list(range(100_000))")
     assert session.get("big", list[int]) == list(range(100_000))

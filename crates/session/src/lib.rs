@@ -20,6 +20,7 @@ mod runtime;
 mod session;
 mod snapshot;
 mod spawn;
+mod state_directory;
 mod wire;
 
 pub use cellblock_docker::Engine;

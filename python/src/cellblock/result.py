@@ -201,12 +201,14 @@ class Result:
         return self
 
     def failure_text(self) -> str:
-        """What went wrong, for people: the traceback or how the process ended, and the hint."""
+        """What went wrong, for people: the traceback or how the process ended, and what helps."""
+        from ._remedies import hints
+
         error = self.error
         said = error.traceback.rstrip() if error is not None else f"the cell ended as {self.status}"
         how = f" (signal {self.signal})" if error is None and self.signal is not None else ""
-        hint = f"\nhint: {error.hint}" if error is not None and error.hint else ""
-        return f"{said}{how}{hint}"
+        helps = "".join(f"\nhint: {hint}" for hint in hints(self.status, self.raw["error"]))
+        return f"{said}{how}{helps}"
 
     def __repr__(self) -> str:
         parts = [f"cell {self.cell}", self.status]

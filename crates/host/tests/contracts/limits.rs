@@ -156,6 +156,25 @@ is_refused(), resource.getrlimit(resource.RLIMIT_DATA) == limits";
         }
     }
 
+    /// A child that has not yet begun its program uses the memory of its parent, as `subprocess` starts all of its children.
+    #[test]
+    fn l_memory_that_a_child_uses_together_with_its_parent_counts_once() {
+        let session = limited(Limits {
+            memory: 1 << 30,
+            ..Limits::default()
+        });
+        let code = "
+import os, subprocess
+os.mkfifo('gate')
+large = bytearray(b'x') * (800 << 20)
+opener = subprocess.Popen(['sh', '-c', 'sleep 2; : > gate'])
+# The child waits in this step until the gate is opened, and its parent waits for the child.
+wait_at_gate = [(os.POSIX_SPAWN_OPEN, 9, 'gate', os.O_RDONLY, 0)]
+child = os.posix_spawn('/bin/true', ['true'], {}, file_actions=wait_at_gate)
+os.waitpid(child, 0)[1], opener.wait()";
+        assert_eq!(session.value(code), "(0, 0)");
+    }
+
     #[test]
     fn l_memory_that_python_does_not_count_ends_the_cell_and_is_explained() {
         let code = "import mmap

@@ -21,7 +21,13 @@ fn with_objects() -> Python {
 fn use_and_crash(session: &Python) -> Said {
     let code = "print(json.dumps(use_all()), flush=True)\nctypes.string_at(0)";
     let result = session.run(code);
-    assert_eq!(result.state.checkpoint.status, CheckpointStatus::Armed);
+    let checkpoint = &result.state.checkpoint;
+    assert_eq!(
+        checkpoint.status,
+        CheckpointStatus::Armed,
+        "{:?}",
+        checkpoint.reason
+    );
     assert_eq!(result.state.outcome, StateOutcome::Restored);
     assert_eq!(result.state.not_restored, Vec::<String>::new());
     serde_json::from_str(&result.stdout).unwrap()

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
-/// A standby has to return from one system call, and to fork.
-const WAKE_LIMIT: Duration = Duration::from_secs(5);
+/// A standby has to return from one system call, and to fork. On a machine that is overloaded both take seconds, and a standby that is given up
+/// loses the newest state.
+const WAKE_LIMIT: Duration = Duration::from_secs(30);
 
 /// A session that went back.
 #[derive(Debug)]

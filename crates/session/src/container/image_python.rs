@@ -1,7 +1,7 @@
 //! The Python of an image: what packages for its sessions must fit to.
 
 use crate::Error;
-use crate::runtime::next_number;
+use crate::state_directory::next_number;
 use cellblock_docker::{ContainerSpec, Engine, Output, OutputStream};
 use serde::Deserialize;
 use std::collections::BTreeMap;

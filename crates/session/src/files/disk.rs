@@ -3,17 +3,17 @@
 
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
+use crate::files::found_processes::Processes;
 use crate::files::held_files::{HeldFiles, SeenProcesses};
 use crate::files::own::Own;
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
-use cellblock_sandbox::{FileSystem, Paused, SessionProcesses, descriptors_waiting_in};
-use std::collections::HashSet;
+use cellblock_sandbox::{FileSystem, Paused, descriptors_waiting_in};
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -370,18 +370,9 @@ impl Disk {
     /// The processes of the fork that this session made last. They are looked for in the background; until the search is over,
     /// which [`has_found_fork`](Disk::has_found_fork) waits for, there must be no other fork.
     pub(crate) fn youngest_fork(&mut self) -> Processes {
-        let parents = self.meter.processes();
-        let found = Arc::new(OnceLock::new());
-        let result = Arc::clone(&found);
-        let workspace = parents.workspace.clone();
-        self.search = Some(spawn_blocking(move || {
-            let _ = result.set(parents.find().and_then(SessionProcesses::youngest_fork));
-        }));
-        Processes {
-            seek: Seek::Nowhere,
-            found,
-            workspace,
-        }
+        let (fork, search) = self.meter.processes().youngest_fork();
+        self.search = Some(search);
+        fork
     }
 
     /// Whose open files must not be shared with a fork.
@@ -391,8 +382,7 @@ impl Disk {
 
     /// Whether the session's own processes are still looked for: it is a fork that was just made.
     pub(crate) fn seeks_processes(&self) -> bool {
-        let processes = self.meter.processes();
-        matches!(processes.seek, Seek::Nowhere) && processes.found.get().is_none()
+        self.meter.processes().are_sought_elsewhere()
     }
 
     /// Waits until the processes of the last fork were found, or not.
@@ -447,58 +437,6 @@ impl Disk {
             Err(TryLockError::WouldBlock) => return None,
         };
         tracker.has_little_to_do().then(|| work(&mut tracker))
-    }
-}
-
-/// The session's processes, found when they are first needed: most cells end before that.
-#[derive(Debug)]
-pub(crate) struct Processes {
-    seek: Seek,
-    /// The path of the workspace, as the processes know it.
-    workspace: PathBuf,
-    found: Arc<OnceLock<Option<SessionProcesses>>>,
-}
-
-/// Where to look for them.
-#[derive(Debug)]
-enum Seek {
-    /// Below the launcher with this id: the init with that one.
-    Below { launcher: u32, init: u32 },
-    /// Another task looks for them.
-    Nowhere,
-}
-
-impl Processes {
-    /// Those of the session whose init has the id `init` where the launcher lives.
-    pub(crate) fn of(launcher: u32, init: u32, workspace: &Path) -> Processes {
-        Processes {
-            workspace: workspace.to_owned(),
-            seek: Seek::Below { launcher, init },
-            found: Arc::default(),
-        }
-    }
-
-    /// The inodes of all files on this file system that they have open or map shared, if that can be told.
-    pub(crate) fn held_files(&self, device: u64) -> Option<HashSet<u64>> {
-        self.find()?.held_files(device)
-    }
-
-    /// Those of a container whose first process has this id here, if it has one.
-    pub(crate) fn of_container(first: Option<u32>, workspace: &Path) -> Processes {
-        Processes {
-            workspace: workspace.to_owned(),
-            seek: Seek::Nowhere,
-            found: Arc::new(OnceLock::from(first.map(SessionProcesses::below))),
-        }
-    }
-
-    pub(crate) fn find(&self) -> Option<SessionProcesses> {
-        match self.seek {
-            Seek::Below { launcher, init } => *self
-                .found
-                .get_or_init(|| SessionProcesses::find(launcher, init)),
-            Seek::Nowhere => self.found.get().copied().flatten(),
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! session has open are copied all the same: that process can write to them without a question of init.
 
 use crate::Error;
-use crate::files::disk::Processes;
 use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
+use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Access, Confined, Links};

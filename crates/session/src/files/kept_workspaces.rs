@@ -3,7 +3,7 @@
 //! Each workspace `NAME` has a lock file `NAME.lock` beside it, outside the reach of the session's code. A session holds it as long as it
 //! lives, so a workspace whose lock is free belongs to an ended session.
 
-use crate::runtime::reach_below;
+use crate::state_directory::reach_below;
 use cellblock_sandbox::{Budget, Closed, Confined, Step, private_directory, remove_directory};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

@@ -6,6 +6,7 @@ pub(crate) mod disk;
 pub(crate) mod disk_guard;
 pub(crate) mod entry_state;
 pub(crate) mod fork_copy;
+pub(crate) mod found_processes;
 pub(crate) mod hard_links;
 pub(crate) mod held_files;
 pub(crate) mod history;

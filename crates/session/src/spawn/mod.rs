@@ -12,7 +12,7 @@ pub(crate) mod zygote;
 use crate::Error;
 use crate::events::SessionEvents;
 use crate::files::borrowed::BorrowedDirectory;
-use crate::files::disk::Processes;
+use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;

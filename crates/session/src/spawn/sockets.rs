@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::checkpoint::standby_channel::inode_of;
 use crate::files::borrowed::BorrowedDirectory;
-use crate::files::disk::Processes;
+use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::network::OpenedListener;
 use crate::wire::channel::Channel;

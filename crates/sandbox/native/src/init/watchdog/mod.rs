@@ -4,6 +4,7 @@
 pub mod calls_under_way;
 pub mod doubt;
 pub mod kernel_memory;
+pub mod memory_user;
 pub mod process_memory;
 pub mod shared_memory;
 pub mod socket_memory;
@@ -14,6 +15,7 @@ pub mod user_objects;
 use crate::init::notify::Protected;
 use crate::init::sweep::{Reach, each_process};
 use crate::init::watchdog::doubt::Doubt;
+use crate::init::watchdog::memory_user::MemoryUser;
 use crate::init::watchdog::process_memory::{ProcessMemory, Share, living_thread, most_areas};
 use crate::init::watchdog::unreadable::Unreadable;
 use crate::init::watchdog::user_objects::DescriptorCensus;
@@ -188,15 +190,21 @@ impl<P: Protected> Watched<'_, P> {
         });
         let share_of =
             |pid| Share::of(self.proc_directory, living_thread(self.proc_directory, pid));
-        let mut beside_head = [(0, Share::default()); MAX_COMPARED];
+        let mut beside_head = [(0, MemoryUser::Apart, Share::default()); MAX_COMPARED];
         let mut compared = 0;
         self.each_counted(|pid| {
             if own > limit || pid == self.head {
                 return;
             }
+            let user = MemoryUser::of(self.head, pid);
+            let is_counted =
+                |(other, ..): &(Pid, _, _)| MemoryUser::of(*other, pid) == MemoryUser::Same;
+            if user == MemoryUser::Same || beside_head[..compared].iter().any(is_counted) {
+                return;
+            }
             match (share_of(pid), beside_head.get_mut(compared)) {
                 (Some(share), Some(slot)) => {
-                    *slot = (pid, share);
+                    *slot = (pid, user, share);
                     compared += 1;
                 }
                 (Some(share), None) => own += share.own,
@@ -221,9 +229,9 @@ impl<P: Protected> Watched<'_, P> {
         }
         own += unreadable.certain(shared_by_head);
         unreadable.add_to(&mut doubt, shared_by_head);
-        for (pid, share) in &beside_head[..compared] {
+        for (pid, user, share) in &beside_head[..compared] {
             // The rest may be the head's pages, which are counted already: a standby that is not hidden yet has nothing else.
-            let certain = share.own_beside(&head.unwrap_or_default());
+            let certain = share.own_beside(&head.unwrap_or_default(), *user);
             own += certain;
             doubt.add(Some(*pid), share.own.saturating_sub(certain));
             shared += share.shared;

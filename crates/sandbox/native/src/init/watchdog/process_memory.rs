@@ -1,6 +1,7 @@
 //! Memory of one process, as `/proc` shows it.
 
 use crate::init::sweep::each_entry;
+use crate::init::watchdog::memory_user::MemoryUser;
 use crate::init::watchdog::socket_memory::BUFFER_BYTES;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{Fd, Pid, close, each_line_while_at, open_at, open_flags, read_file_at};
@@ -171,8 +172,12 @@ impl Share {
     /// with a process that it forked must not be counted twice.
     ///
     /// A page that the head and this process have is the same part of the share of both. So all such pages are no more of this share than
-    /// what the head has in common with others is of the head's share.
-    pub fn own_beside(&self, head: &Share) -> u64 {
+    /// what the head has in common with others is of the head's share. Where it is not known whether the process uses the head's memory itself,
+    /// only what is more than all of that is certain.
+    pub fn own_beside(&self, head: &Share, user: MemoryUser) -> u64 {
+        if user != MemoryUser::Apart {
+            return self.own.saturating_sub(head.own_in_full);
+        }
         let in_common = head.own.saturating_sub(head.alone);
         self.own.saturating_sub(in_common).max(self.alone)
     }
@@ -223,12 +228,22 @@ mod tests {
                 alone,
                 ..Share::default()
             };
-            share.own_beside(&head)
+            share.own_beside(&head, MemoryUser::Apart)
         };
         // A copy of the head that wrote to 5 pages, one that wrote to none, and a process with memory of its own.
         assert_eq!([beside(45, 5), beside(40, 0), beside(90, 90)], [5, 0, 90]);
         // Two that share 100 pages which the head does not have.
         assert_eq!(beside(50, 0), 10);
+        // A process that may use the memory of the head itself.
+        let unknown = |own| {
+            let share = Share {
+                own,
+                alone: own,
+                ..Share::default()
+            };
+            share.own_beside(&head, MemoryUser::Unknown)
+        };
+        assert_eq!([unknown(100), unknown(130)], [0, 30]);
     }
 
     #[test]
