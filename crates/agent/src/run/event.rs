@@ -2,7 +2,7 @@
 
 use super::{ActionResult, RunStatus};
 use crate::format::Format;
-use cellblock_model::{Reply, Usage};
+use cellblock_model::{Reply, Request, Usage};
 use cellblock_protocol::Event as CellEvent;
 use cellblock_tools::RecordedCall;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,10 @@ pub enum RunEvent {
         step: usize,
         /// The estimated tokens of the request.
         tokens: u64,
+        /// The request with its messages as they are sent. It is not part of the JSON, because it has the whole conversation; a
+        /// [`RunWriter`](crate::RunWriter) keeps what is new in it.
+        #[serde(skip)]
+        request: Option<Arc<Request>>,
     },
     /// More of the model's reasoning before its reply.
     Reasoning {

@@ -21,6 +21,7 @@ mod librechat;
 mod openid;
 mod places;
 mod processes;
+mod prompts;
 mod requests;
 mod runs;
 mod serving;
