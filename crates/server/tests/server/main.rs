@@ -8,6 +8,7 @@
 
 mod accounts;
 mod backup;
+mod clock;
 mod common;
 mod demo;
 mod e2b;
