@@ -32,21 +32,23 @@ expect.set_options(timeout=60_000)
 class Server:
     """A `cellblock serve` on a directory of its own."""
 
-    def __init__(self, directory, model):
+    def __init__(self, directory, model, options=(), listen="127.0.0.1:0", variables=None):
         (directory / "tools").mkdir(exist_ok=True)
         (directory / "tools/report.py").write_text(TOOL)
         self.command = [
             os.environ.get("CELLBLOCK", str(ROOT / "target/debug/cellblock")),
-            *("serve", "--listen", "127.0.0.1:0", "--data", str(directory / "data"), "--tools-dir", str(directory / "tools")),
+            *("serve", "--listen", listen, "--data", str(directory / "data"), "--tools-dir", str(directory / "tools")),
             *("--model", "scripted", "--base-url", model, "--format", "markdown"),
             *("--quota", "sessions=200", "--quota", "memory=800GiB", "--quota", "cells_per_minute=6000", "--quota", "runs=50"),
+            *options,
         ]
+        self.variables = variables or {}
         self.url = self.secret = None
         self.start()
 
     def start(self):
         """Starts the process, and reads its address and the secret of the one-time link."""
-        environment = {**os.environ, "CELLBLOCK_API_KEY": "none", "OPENAI_API_KEY": "none"}
+        environment = {**os.environ, "CELLBLOCK_API_KEY": "none", "OPENAI_API_KEY": "none", **self.variables}
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
         said = []
         for line in self.process.stderr:
@@ -89,7 +91,12 @@ def server():
 
 @pytest.fixture(scope="session")
 def login(browser, server):
-    """The cookies of the administrator, made through the pages."""
+    """The cookies of the administrator."""
+    return first_login(browser, server)
+
+
+def first_login(browser, server):
+    """Makes the administrator through the pages, and returns the cookies."""
     context = browser.new_context(base_url=server.url)
     page = context.new_page()
     page.goto(f"/setup#{server.secret}")
@@ -157,3 +164,12 @@ def ask(page, question):
     page.get_by_label("Your question").fill(question)
     page.get_by_role("button", name="Send", exact=True).click()
     return page.locator(".exchange").last
+
+
+def violations(page):
+    """What axe finds on a page, in short."""
+    page.wait_for_timeout(400)
+    # The page's policy refuses inline scripts; this way it is the browser's debugger that runs it.
+    page.evaluate(AXE.read_text())
+    result = page.evaluate("axe.run(document, {iframes: false})")
+    return [(entry["id"], entry["nodes"][0]["html"][:160]) for entry in result["violations"]]

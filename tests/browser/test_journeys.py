@@ -6,7 +6,7 @@ import re
 import subprocess
 import zipfile
 
-from conftest import AXE, PASSWORD, ROOT, ask, run
+from conftest import AXE, PASSWORD, ROOT, ask, run, violations
 from playwright.sync_api import expect
 import pytest
 
@@ -392,15 +392,6 @@ def test_history_is_searched(open_page):
         expect(page.locator(".chat-link")).to_have_count(1)
 
 
-def test_a_run_shows_where_its_time_went(open_page):
-    page = open_page("/")
-    exchange = ask(page, "What do 15000 become at 6 % compounded monthly?")
-    expect(exchange.locator(".answer")).to_be_visible()
-    exchange.get_by_role("link", name="Where the time went").click()
-    expect(page.locator(".timeline li")).to_have_count(3)
-    expect(page.get_by_text("Events")).to_be_visible()
-
-
 def test_tokens_are_made_and_users_invited(open_page):
     page = open_page("/admin/tokens")
     page.get_by_role("button", name="New token").click()
@@ -477,12 +468,3 @@ def test_axe_finds_no_violation(open_page, new_session, browser, server, theme, 
     found["login"] = violations(page)
     page.context.close()
     assert {name: list_ for name, list_ in found.items() if list_} == {}
-
-
-def violations(page):
-    """What axe finds on a page, in short."""
-    page.wait_for_timeout(400)
-    # The page's policy refuses inline scripts; this way it is the browser's debugger that runs it.
-    page.evaluate(AXE.read_text())
-    result = page.evaluate("axe.run(document, {iframes: false})")
-    return [(entry["id"], entry["nodes"][0]["html"][:160]) for entry in result["violations"]]

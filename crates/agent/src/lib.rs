@@ -34,7 +34,7 @@ pub use run::{
 };
 pub use run_store::{
     ResumedRun, RunEnd, RunProgress, RunStart, RunStore, RunStoreError, RunWriter, StoredEvent,
-    StoredRun,
+    StoredRequest, StoredRun,
 };
 pub use template::{Template, TemplateError};
 pub use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use crate::live::LiveSession;
 use crate::places::Place;
 use crate::sessions::title;
 use crate::state::AppState;
-use crate::store::{SessionRow, SessionStatus, now};
+use crate::store::{SessionRow, SessionStatus};
 use cellblock_host::Session;
 use serde_json::json;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ impl AppState {
             reason: None,
             life: 0,
             memory: i64::try_from(copy.memory).unwrap_or(i64::MAX),
-            created_at: now(),
-            used_at: now(),
+            created_at: self.store().now(),
+            used_at: self.store().now(),
         };
         self.adopt(row, session, copy.last_cell, place).await
     }

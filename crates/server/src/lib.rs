@@ -8,6 +8,7 @@
 mod agents;
 mod auth;
 mod backup;
+mod clock;
 mod cluster;
 mod copies;
 mod demo;
@@ -32,6 +33,7 @@ mod web;
 pub use agents::AgentSetup;
 pub use auth::{Authentication, OpenIdOptions};
 pub use backup::{backup, restore};
+pub use clock::Clock;
 pub use cluster::ClusterOptions;
 pub use demo::Demo;
 pub use error::{ApiError, ServerError};

@@ -1,7 +1,7 @@
 //! What one user may use: live sessions, their memory, cells a minute, time and model cost a day.
 
 use crate::error::ApiError;
-use crate::store::{UsageRow, User, seconds_left_today};
+use crate::store::{Store, UsageRow, User};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -81,7 +81,7 @@ impl Quotas {
     }
 
     /// Refuses a cell after too much time today.
-    pub(crate) fn check_time(&self, used: &UsageRow) -> Result<(), ApiError> {
+    pub(crate) fn check_time(&self, used: &UsageRow, store: &Store) -> Result<(), ApiError> {
         let seconds = u64::try_from(used.wall_ms / 1000).unwrap_or(0);
         if seconds < self.seconds_per_day {
             return Ok(());
@@ -92,12 +92,17 @@ impl Quotas {
                 "cells have run {seconds} s today, and {} s are allowed",
                 self.seconds_per_day
             ),
-            seconds_left_today(),
+            store.seconds_left_today(),
         ))
     }
 
     /// Refuses a question to a model after too much cost today, or while too many runs go on.
-    pub(crate) fn check_run(&self, used: &UsageRow, running: usize) -> Result<(), ApiError> {
+    pub(crate) fn check_run(
+        &self,
+        used: &UsageRow,
+        running: usize,
+        store: &Store,
+    ) -> Result<(), ApiError> {
         if running >= self.runs {
             return Err(ApiError::too_many(
                 "quota_runs",
@@ -112,7 +117,7 @@ impl Quotas {
                     "models have cost {:.4} today, and {limit} is allowed",
                     used.cost
                 ),
-                seconds_left_today(),
+                store.seconds_left_today(),
             )),
             _ => Ok(()),
         }

@@ -2,12 +2,13 @@
 
 use crate::agents::AgentSetup;
 use crate::auth::{Authentication, OpenIdOptions, Secret};
+use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::error::ServerError;
 use crate::quotas::Quotas;
 use crate::routes;
 use crate::state::AppState;
-use crate::store::{Store, now};
+use crate::store::Store;
 use crate::tls::Tls;
 use axum::Router;
 use cellblock_host::Host;
@@ -35,7 +36,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long sessions may take to end after that.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a one-time link can be used.
-const LINK_SECONDS: i64 = 24 * 3600;
+const FIRST_LINK_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub struct ServerOptions {
     pub e2b: E2bOptions,
     /// How the server is one of several. Without it the server is alone and needs no other program.
     pub cluster: Option<ClusterOptions>,
+    /// By which logins, tokens, invitations and daily quotas end.
+    pub clock: Clock,
 }
 
 /// How programs that speak the E2B API find a server.
@@ -109,6 +112,7 @@ impl ServerOptions {
             mcp: None,
             e2b: E2bOptions::default(),
             cluster: None,
+            clock: Clock::default(),
         }
     }
 
@@ -154,7 +158,8 @@ impl Server {
             path: data.clone(),
             source,
         })?;
-        let store = tokio::task::spawn_blocking(move || Store::open(&data)).await;
+        let clock = options.clock.clone();
+        let store = tokio::task::spawn_blocking(move || Store::open(&data, clock)).await;
         let store = store.map_err(|error| ServerError::Options(error.to_string()))??;
         store.mark_cut_off_runs().await?;
         let cluster = options.cluster.clone();
@@ -188,9 +193,7 @@ impl Server {
             return Ok(None);
         }
         let secret = Secret::random().map_err(|error| ServerError::Options(error.message))?;
-        store
-            .add_link(secret.hash(), None, now() + LINK_SECONDS)
-            .await?;
+        store.add_first_link(secret.hash(), FIRST_LINK_LIFE).await?;
         Ok(Some(secret.0))
     }
 

@@ -8,7 +8,7 @@ use crate::live::{
 };
 use crate::places::Place;
 use crate::state::AppState;
-use crate::store::{SessionRow, SessionStatus, UsageRow, now};
+use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
 use cellblock_host::Session;
 use cellblock_host::journal::{Journal, Report, Restore};
@@ -73,8 +73,8 @@ impl AppState {
             reason: None,
             life: 0,
             memory: i64::try_from(memory).unwrap_or(i64::MAX),
-            created_at: now(),
-            used_at: now(),
+            created_at: self.store().now(),
+            used_at: self.store().now(),
         };
         let live = self.adopt(row, session, 0, place).await?;
         self.metrics()
@@ -451,7 +451,7 @@ impl AppState {
     pub(crate) async fn check_cell_quota(&self, caller: &Caller) -> Result<(), ApiError> {
         let quotas = self.quotas_of(&caller.user);
         self.rates().take(caller.id(), quotas.cells_per_minute)?;
-        quotas.check_time(&self.store().usage_today(caller.id()).await?)
+        quotas.check_time(&self.store().usage_today(caller.id()).await?, self.store())
     }
 
     /// Counts a cell that ended, for the metrics and the quotas of its user.

@@ -86,7 +86,12 @@ impl SecretFilter {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(json) = serde_json::from_str::<Value>(text)
         {
-            return self.redact_field("", json).to_string();
+            let redacted = self.redact_field("", json.clone());
+            // A text without secrets keeps its spaces and its line breaks.
+            return match redacted == json {
+                true => text.to_owned(),
+                false => redacted.to_string(),
+            };
         }
         let mut text = text.to_owned();
         for secret in &self.known {
@@ -304,6 +309,7 @@ mod tests {
     #[test]
     fn other_texts_of_code_stay() {
         for code in [
+            "{ \"rows\": [1,  2] }",
             "name = \"correct horse\"",
             "print('password', 'is set')",
             "total_tokens = 12",

@@ -2,7 +2,7 @@
 
 use super::{ActionResult, RunStatus};
 use crate::format::Format;
-use cellblock_model::{Reply, Usage};
+use cellblock_model::{Reply, Request, Usage};
 use cellblock_protocol::Event as CellEvent;
 use cellblock_tools::RecordedCall;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,10 @@ pub enum RunEvent {
         step: usize,
         /// The estimated tokens of the request.
         tokens: u64,
+        /// The request with its messages as they are sent. It is not part of the JSON, because it has the whole conversation; a
+        /// [`RunWriter`](crate::RunWriter) keeps what is new in it.
+        #[serde(skip)]
+        request: Option<Arc<Request>>,
     },
     /// More of the model's reasoning before its reply.
     Reasoning {
@@ -187,6 +191,19 @@ pub enum RunEvent {
         /// The event of the nested run.
         inner: Box<RunEvent>,
     },
+}
+
+impl RunEvent {
+    /// Whether it is a part of a reply or of output. The whole follows, so records leave it out.
+    pub fn is_part(&self) -> bool {
+        matches!(
+            self,
+            RunEvent::ThoughtPart { .. }
+                | RunEvent::CodePart { .. }
+                | RunEvent::Reasoning { .. }
+                | RunEvent::Cell { .. }
+        )
+    }
 }
 
 /// One of several replies to the same request, and what became of it in its trial.

@@ -21,6 +21,7 @@ mod unfinished;
 pub use best_of::Scorer;
 pub use conversation::Conversation;
 pub use event::{Candidate, Observer, RunEvent, Trial};
+pub(crate) use history::cut_middle;
 pub use outcome::{ActionResult, Outcome, RunBudget, RunLimits, RunStatus, Step};
 pub(crate) use replies::AnswerSchema;
 pub use unfinished::{CompletedCell, UnfinishedRun};

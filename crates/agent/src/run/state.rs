@@ -10,6 +10,7 @@ use crate::agent::AgentConfig;
 use crate::executor::MAX_OBSERVATION_CHARS;
 use crate::format::{ActionFormat, FormatContext, Observation, Turn};
 use crate::prompt::system_prompt;
+use cellblock_model::openai::sent_messages;
 use cellblock_model::{
     Cost, Message, ModelError, Reply, Request, Usage, estimate_request, estimate_tokens,
 };
@@ -151,6 +152,10 @@ impl RunState {
         self.events.push(RunEvent::Asked {
             step: self.step(),
             tokens: self.request_tokens,
+            request: Some(Arc::new(Request {
+                messages: sent_messages(&request.messages, &self.context.capabilities).messages,
+                ..request.clone()
+            })),
         });
         NextOperation::AskModel(request)
     }

@@ -1,8 +1,9 @@
 //! Runs kept in files: the question, every event, and how the run ended.
 //!
 //! A run is one file of JSON lines, appended to while the run goes on. Events are kept as any JSON: a file of an older version with
-//! other events can still be listed and shown.
+//! other events can still be listed and shown. The requests to the model stand between the events.
 
+mod requests;
 mod writer;
 
 use crate::run::RunEvent;
@@ -16,6 +17,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use requests::{KnownTexts, RequestLine};
+
+pub use requests::StoredRequest;
 pub use writer::RunWriter;
 
 /// The version of the file format.
@@ -64,12 +68,15 @@ pub struct StoredRun {
     pub start: RunStart,
     /// The events of the run, in order.
     pub events: Vec<StoredEvent>,
+    /// The requests to the model, in order. Secrets and the bytes of pictures are left out.
+    pub requests: Vec<StoredRequest>,
     /// Whether the run goes on, has ended or was cut off.
     pub progress: RunProgress,
     /// Why something is missing in the file, if something is.
     pub incomplete: Option<String>,
     /// The end of the last whole line.
     end: LinePosition,
+    texts: KnownTexts,
 }
 
 /// What a run started with.
@@ -206,6 +213,8 @@ enum Entry {
         start: RunStart,
     },
     Event(Value),
+    /// The model is asked.
+    Request(RequestLine),
     /// The run was cut off, and another program resumed it.
     Resumed {},
     /// Events after this line could not be written.
@@ -320,9 +329,11 @@ impl StoredRun {
             at: first.at,
             start,
             events: Vec::new(),
+            requests: Vec::new(),
             progress: RunProgress::CutOff,
             incomplete: None,
             end: LinePosition { bytes, lines: 1 },
+            texts: KnownTexts::default(),
         };
         loop {
             match next()? {
@@ -345,6 +356,10 @@ impl StoredRun {
         self.end.lines += 1;
         match line.record {
             Entry::Event(event) => self.events.push(StoredEvent { at: line.at, event }),
+            Entry::Request(request) => {
+                let request = self.texts.read(line.at, request);
+                self.requests.push(request);
+            }
             Entry::Stopped { reason } => {
                 self.incomplete = Some(format!("it was not written to the end: {reason}"));
             }

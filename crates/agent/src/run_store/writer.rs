@@ -1,8 +1,10 @@
 //! Writing a run while it goes on.
 
+use super::requests::RequestLog;
 use super::{
     Entry, FORMAT_VERSION, ResumedRun, RunEnd, RunProgress, RunStart, RunStoreError, StoredRun,
 };
+use crate::run::RunEvent;
 use cellblock_records::{LineWriter, RecordDirectory, new_id, seconds_since_1970};
 use serde::Serialize;
 use std::io;
@@ -17,6 +19,7 @@ const MAX_RUN_BYTES: u64 = 256_000_000;
 #[derive(Debug)]
 pub struct RunWriter {
     lines: LineWriter,
+    requests: RequestLog,
     /// Why nothing more is written, once a write failed.
     stopped: Option<String>,
 }
@@ -33,6 +36,7 @@ impl RunWriter {
         let lines = LineWriter::create(&path).map_err(|source| unwritable(path, source))?;
         let mut writer = RunWriter {
             lines,
+            requests: RequestLog::after(0),
             stopped: None,
         };
         let version = FORMAT_VERSION;
@@ -54,6 +58,7 @@ impl RunWriter {
         cut.map_err(|source| unwritable(path.to_owned(), source))?;
         let mut writer = RunWriter {
             lines,
+            requests: RequestLog::after(run.texts.count()),
             stopped: None,
         };
         writer.write(Entry::Resumed {})?;
@@ -68,6 +73,29 @@ impl RunWriter {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         self.lines.path()
+    }
+
+    /// Keeps an event of a run, with the request that it belongs to. Parts of replies and of output are not kept: the whole follows.
+    /// Errors are those of [`append_event`](Self::append_event).
+    pub fn keep_event(&mut self, event: &RunEvent) -> Result<(), RunStoreError> {
+        let (template, innermost) = innermost(event);
+        if innermost.is_part() {
+            return Ok(());
+        }
+        if let RunEvent::Asked {
+            step,
+            tokens,
+            request: Some(request),
+        } = innermost
+        {
+            let line = self.requests.line(*step, *tokens, template, request);
+            self.write(Entry::Request(line))?;
+        }
+        self.append_event(event)?;
+        if matches!(event, RunEvent::Done { .. }) {
+            self.sync_in_background();
+        }
+        Ok(())
     }
 
     /// Appends an event. The first time that this fails, the error says why; later events are dropped silently, and the file says
@@ -111,6 +139,15 @@ impl RunWriter {
         let written = self.lines.append_record(seconds_since_1970(), entry);
         written.map_err(|source| unwritable(self.path().to_owned(), source))
     }
+}
+
+/// The event of the innermost nested run, and the name of that run's template.
+fn innermost(event: &RunEvent) -> (Option<&str>, &RunEvent) {
+    let mut found = (None, event);
+    while let RunEvent::Nested { name, inner } = found.1 {
+        found = (Some(name.as_str()), inner);
+    }
+    found
 }
 
 fn unwritable(path: PathBuf, source: io::Error) -> RunStoreError {

@@ -17,6 +17,7 @@ mod formats;
 mod prompts;
 mod properties;
 mod repairs;
+mod requests;
 mod resuming;
 mod run_store;
 mod runs;

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::terminal::{Console, Style};
-use cellblock::agent::{Observer, Outcome, RunEnd, RunEvent, RunStart, RunStore, RunWriter};
+use cellblock::agent::{Observer, Outcome, RunEnd, RunStart, RunStore, RunWriter};
 use cellblock::env::Dirs;
 use cellblock::tools::Session;
 use cellblock_trace::{Trace, TraceWriter, trace_path};
@@ -95,27 +95,15 @@ impl RunRecorder {
         writer.as_ref().map(RunWriter::id)
     }
 
-    /// Passes events on, and keeps them. Parts of replies are not kept: the whole follows.
+    /// Passes events on, and keeps them.
     pub(crate) fn observer(&self, inner: Observer) -> Observer {
         let (writer, console) = (Arc::clone(&self.writer), self.console.clone());
         Arc::new(move |event| {
             inner(event);
-            let is_part = matches!(
-                event,
-                RunEvent::ThoughtPart { .. }
-                    | RunEvent::CodePart { .. }
-                    | RunEvent::Reasoning { .. }
-                    | RunEvent::Cell { .. }
-            );
             let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(writer) = writer.as_mut().filter(|_| !is_part) else {
-                return;
-            };
-            if let Err(error) = writer.append_event(event) {
+            let kept = writer.as_mut().map(|writer| writer.keep_event(event));
+            if let Some(Err(error)) = kept {
                 console.error(&format!("the rest of this run is not kept: {error}"));
-            }
-            if matches!(event, RunEvent::Done { .. }) {
-                writer.sync_in_background();
             }
         })
     }

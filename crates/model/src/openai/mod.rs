@@ -25,6 +25,7 @@ use tracing::Instrument;
 
 pub use key::{ApiKey, KeyHeader};
 pub(crate) use key::{is_loopback, url_without_secrets};
+pub use request_body::sent_messages;
 pub use retry::RetryPolicy;
 
 /// The events of a reply that may wait for their reader. When more come, the request waits.

@@ -33,7 +33,11 @@ pub(super) fn request_body(
         }
     };
     put("model", json!(model));
-    put("messages", json!(messages(&request.messages, capabilities)));
+    let sent = sent_messages(&request.messages, capabilities);
+    for repair in sent.repairs {
+        tracing::warn!(%repair, "the history was repaired");
+    }
+    put("messages", json!(sent.messages));
     put("stream", json!(true));
     put("stream_options", json!({"include_usage": true}));
     // Tools in a request are always sent: `Capabilities::tools` only helps to choose an action format.
@@ -68,15 +72,10 @@ pub(super) fn request_body(
     Value::Object(body)
 }
 
-fn messages(messages: &[Message], capabilities: &Capabilities) -> Vec<Message> {
-    let RepairedHistory {
-        mut messages,
-        repairs,
-    } = repair_history(messages);
-    for repair in repairs {
-        tracing::warn!(%repair, "the history was repaired");
-    }
-    for (index, message) in messages.iter_mut().enumerate() {
+/// The messages of a request as an endpoint with these capabilities gets them, with what had to be repaired.
+pub fn sent_messages(messages: &[Message], capabilities: &Capabilities) -> RepairedHistory {
+    let mut history = repair_history(messages);
+    for (index, message) in history.messages.iter_mut().enumerate() {
         match message {
             Message::System { content } if index > 0 && !capabilities.late_system_messages => {
                 *message = Message::user(std::mem::take(content));
@@ -90,7 +89,7 @@ fn messages(messages: &[Message], capabilities: &Capabilities) -> Vec<Message> {
             _ => {}
         }
     }
-    messages
+    history
 }
 
 fn without_images(content: &mut Content) {

@@ -61,28 +61,20 @@ impl Forwarder {
         }
     }
 
-    /// Writes an event to the record. Parts of replies are not kept: the whole follows.
+    /// Writes an event to the record.
     fn keep(&self, event: &RunEvent) {
         // A run that the stop of the server ends can be resumed: it is not finished.
         let is_end = matches!(event, RunEvent::Finished { .. }) && self.state.stop().is_cancelled();
-        let is_part = is_end
-            || matches!(
-                event,
-                RunEvent::ThoughtPart { .. }
-                    | RunEvent::CodePart { .. }
-                    | RunEvent::Reasoning { .. }
-                    | RunEvent::Cell { .. }
-            );
-        if let Some(journal) = self.journal.as_ref().filter(|_| !is_part) {
+        if let Some(journal) = &self.journal
+            && !is_end
+            && !event.is_part()
+        {
             journal.note(event);
         }
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = record.as_mut().filter(|_| !is_part) {
+        if let Some(writer) = record.as_mut().filter(|_| !is_end) {
             // A record that cannot be written does not end the run.
-            let _ = writer.append_event(event);
-            if matches!(event, RunEvent::Done { .. }) {
-                writer.sync_in_background();
-            }
+            let _ = writer.keep_event(event);
         }
     }
 

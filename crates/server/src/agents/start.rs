@@ -10,7 +10,7 @@ use crate::cluster::{RecordedModel, RunJournal};
 use crate::error::ApiError;
 use crate::live::{EventRing, Subject};
 use crate::state::AppState;
-use crate::store::{ChatRow, RunRow, UsageRow, now};
+use crate::store::{ChatRow, RunRow, UsageRow};
 use cellblock_agent::{
     Agent, AgentError, Outcome, RunBudget, RunEnd, RunEvent, RunStart, RunStatus, RunStore,
     RunStoreError, RunWriter, Template, TemplateRun, UnfinishedRun, Verify,
@@ -114,7 +114,8 @@ impl AppState {
         check_question(&text)?;
         let used = self.store().usage_today(caller.id()).await?;
         let running = self.runs().running_of(caller.id());
-        self.quotas_of(&caller.user).check_run(&used, running)?;
+        self.quotas_of(&caller.user)
+            .check_run(&used, running, self.store())?;
         self.seed_chat(caller, &chat_row, seed).await?;
         let id = random_id("r")?;
         let start = RunStart {
@@ -134,7 +135,7 @@ impl AppState {
             status: "running".to_owned(),
             answer: None,
             cost: None,
-            created_at: now(),
+            created_at: self.store().now(),
         };
         self.store().put_run(&row).await?;
         self.metrics().runs.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::cluster::{Peer, peer_user};
 use crate::error::ApiError;
 use crate::http::changes_state;
 use crate::state::AppState;
-use crate::store::{Role, TokenRow, User, now};
+use crate::store::{Role, TokenRow, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN};
 use axum::http::request::Parts;
@@ -216,15 +216,16 @@ async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
         .map(|(id, _)| id)
         .ok_or_else(wrong)?;
     let token = state.store().token(id).await?.ok_or_else(wrong)?;
+    let now = state.store().now();
     let is_right = bool::from(token.hash.as_slice().ct_eq(&hash_of(text)));
-    let is_expired = token.expires_at.is_some_and(|at| at < now());
+    let is_expired = token.expires_at.is_some_and(|at| at < now);
     if !is_right || is_expired {
         return Err(wrong());
     }
     let user = state.store().user(&token.user).await?;
     let user = user.filter(|user| !user.disabled).ok_or_else(wrong)?;
-    // To the minute, so that a busy program does not write with each request.
-    if token.used_at.is_none_or(|at| now() - at >= 60) {
+    // To the minute, so that a busy program does not write with each request. The clock may have been set back since.
+    if token.used_at.is_none_or(|at| now.abs_diff(at) >= 60) {
         state.store().note_token_used(&token.id).await?;
     }
     Ok(Found {

@@ -6,7 +6,7 @@ use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
 use crate::quotas::Quotas;
 use crate::state::AppState;
-use crate::store::{Role, User, now};
+use crate::store::{Role, User};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -228,7 +228,7 @@ async fn new_link(state: &AppState, user: &User) -> Result<String, ApiError> {
     let secret = Secret::random()?;
     state
         .store()
-        .add_link(secret.hash(), Some(user), now() + LINK_SECONDS)
+        .add_link(secret.hash(), user, state.store().now() + LINK_SECONDS)
         .await?;
     Ok(secret.0)
 }

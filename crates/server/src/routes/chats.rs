@@ -9,7 +9,7 @@ use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
 use crate::sessions::title;
 use crate::state::AppState;
-use crate::store::{ChatRow, now};
+use crate::store::ChatRow;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -260,8 +260,8 @@ pub(crate) async fn new_chat(
         model: model.name().to_owned(),
         session: None,
         parent: None,
-        created_at: now(),
-        used_at: now(),
+        created_at: state.store().now(),
+        used_at: state.store().now(),
     };
     state.store().add_chat(row.clone()).await?;
     Ok(row)
@@ -456,8 +456,8 @@ pub(crate) async fn fork_chat(
         id: random_id("c")?,
         parent: Some(row.id.clone()),
         session: None,
-        created_at: now(),
-        used_at: now(),
+        created_at: state.store().now(),
+        used_at: state.store().now(),
         ..row.clone()
     };
     if let Some(session) = &row.session {

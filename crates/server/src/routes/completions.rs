@@ -8,7 +8,6 @@ use crate::error::ApiError;
 use crate::http::JsonBody;
 use crate::live::RingEvent;
 use crate::state::AppState;
-use crate::store::now;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Method;
@@ -163,6 +162,7 @@ async fn complete(
             },
         )
         .await?;
+    let created = state.store().now();
     let conversation = Conversation {
         state,
         user: caller.id().to_owned(),
@@ -170,7 +170,7 @@ async fn complete(
         question,
         chat,
     };
-    let reply = ReplyStream::new(run, model, conversation);
+    let reply = ReplyStream::new(run, model, conversation, created);
     if request.stream {
         let wants_usage = request
             .stream_options
@@ -234,10 +234,15 @@ enum Part {
 }
 
 impl ReplyStream {
-    fn new(run: Arc<LiveRun>, model: String, conversation: Conversation) -> ReplyStream {
+    fn new(
+        run: Arc<LiveRun>,
+        model: String,
+        conversation: Conversation,
+        created: i64,
+    ) -> ReplyStream {
         ReplyStream {
             model,
-            created: now(),
+            created,
             after: 0,
             ready: VecDeque::new(),
             answer: String::new(),

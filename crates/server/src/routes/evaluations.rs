@@ -5,7 +5,7 @@ use crate::auth::{Access, Caller, Scope, random_id};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
 use crate::state::AppState;
-use crate::store::{EvaluationRow, now};
+use crate::store::EvaluationRow;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -78,7 +78,7 @@ async fn add(
         passed: count(report.totals.passed),
         tasks: count(report.totals.tasks),
         date: report.date.clone(),
-        created_at: now(),
+        created_at: state.store().now(),
     };
     let text =
         serde_json::to_string(&report).map_err(|error| ApiError::internal(error.to_string()))?;

@@ -9,7 +9,7 @@ use crate::auth::{LOGIN_SECONDS, random_id};
 use crate::error::ApiError;
 use crate::http::JsonBody;
 use crate::state::AppState;
-use crate::store::{Role, User, now};
+use crate::store::{Role, User};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
@@ -190,7 +190,7 @@ async fn logged_in_with(state: &AppState, user: &User, body: Value) -> Result<Re
 /// Adds a login of a user. Returns the header that keeps it in the browser.
 pub(super) async fn new_login(state: &AppState, user: &User) -> Result<HeaderValue, ApiError> {
     let secret = Secret::random()?;
-    let expires_at = now() + LOGIN_SECONDS;
+    let expires_at = state.store().now() + LOGIN_SECONDS;
     state
         .store()
         .add_login(secret.hash(), &user.id, expires_at)

@@ -17,6 +17,7 @@ mod openid;
 mod operations;
 mod processes;
 mod questions;
+mod requests;
 mod runs;
 mod service;
 mod sessions;
@@ -66,6 +67,7 @@ pub(crate) fn all() -> Vec<Route> {
         completions::routes(),
         mcp::routes(),
         runs::routes(),
+        requests::routes(),
     ]
     .into_iter()
     .flatten()

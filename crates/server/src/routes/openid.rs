@@ -121,7 +121,8 @@ async fn callback(
         let reason: String = query.error.unwrap_or_default().chars().take(100).collect();
         return refuse(&state, Refusal::Denied, &reason).await;
     };
-    let identity = match provider.identity(&code, &attempt).await {
+    let now = state.store().now();
+    let identity = match provider.identity(&code, &attempt, now).await {
         Ok(identity) => identity,
         Err(error) => {
             let refusal = match error {

@@ -5,7 +5,7 @@ use crate::auth::{Access, Caller, Scope, Secret, hash_of, random_id};
 use crate::error::ApiError;
 use crate::http::JsonBody;
 use crate::state::AppState;
-use crate::store::{TokenRow, now};
+use crate::store::TokenRow;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -98,6 +98,7 @@ async fn add(
         .hint("remove one first"));
     }
     let id = random_id("")?;
+    let now = state.store().now();
     let text = format!("cb_{id}_{}", Secret::random()?.0);
     let token = TokenRow {
         id: id.clone(),
@@ -105,8 +106,8 @@ async fn add(
         name: name.to_owned(),
         hash: hash_of(&text).to_vec(),
         scopes: scopes.iter().map(|scope| scope.name().to_owned()).collect(),
-        created_at: now(),
-        expires_at: request.expires_in.map(|seconds| now() + i64::from(seconds)),
+        created_at: now,
+        expires_at: request.expires_in.map(|seconds| now + i64::from(seconds)),
         used_at: None,
     };
     state.store().add_token(token.clone()).await?;

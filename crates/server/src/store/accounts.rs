@@ -1,6 +1,6 @@
 //! Users in the store.
 
-use super::{Store, StoreError, now};
+use super::{Store, StoreError};
 use crate::auth::Identity;
 use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
@@ -85,8 +85,8 @@ impl Store {
         role: Role,
         password: Option<String>,
     ) -> Result<Option<User>, StoreError> {
-        let (id, name) = (id.to_owned(), name.to_owned());
-        self.call(move |db| insert(db, &id, &name, role, password))
+        let (id, name, now) = (id.to_owned(), name.to_owned(), self.now());
+        self.call(move |db| insert(db, now, &id, &name, role, password))
             .await
     }
 
@@ -99,9 +99,10 @@ impl Store {
     ) -> Result<Option<User>, StoreError> {
         let (id, name) = (id.to_owned(), identity.name.clone());
         let (issuer, subject) = (identity.issuer.clone(), identity.subject.clone());
+        let now = self.now();
         self.call(move |db| {
             let change = db.transaction()?;
-            let added = insert(&change, &id, &name, role, None)?;
+            let added = insert(&change, now, &id, &name, role, None)?;
             if added.is_some() {
                 change.execute(
                     "INSERT INTO identities (issuer, subject, user) VALUES (?, ?, ?)",
@@ -199,6 +200,7 @@ impl Store {
 /// Adds a user. `None` where the name is taken.
 fn insert(
     db: &rusqlite::Connection,
+    now: i64,
     id: &str,
     name: &str,
     role: Role,
@@ -206,7 +208,7 @@ fn insert(
 ) -> rusqlite::Result<Option<User>> {
     let added = db.execute(
         "INSERT INTO users (id, name, role, password, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        params![id, name, role.name(), password, now()],
+        params![id, name, role.name(), password, now],
     )?;
     if added == 0 {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! The audit log: which user did what, without the contents.
 
-use super::{Store, StoreError, now};
+use super::{Store, StoreError};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
@@ -33,13 +33,20 @@ impl Store {
         target: Option<&str>,
         detail: Option<String>,
     ) -> Result<(), StoreError> {
-        self.call(adding(user, action, target, detail)).await
+        self.call(adding(self.now(), user, action, target, detail))
+            .await
     }
 
     /// Adds the entry of a cell. It does not wait: the cell would take twice as long.
     pub(crate) fn post_cell_audit(&self, user: &str, session: &str, cell: u64) {
         let detail = Some(cell.to_string());
-        self.post_unsynced(adding(Some(user), EACH_CELL, Some(session), detail));
+        self.post_unsynced(adding(
+            self.now(),
+            Some(user),
+            EACH_CELL,
+            Some(session),
+            detail,
+        ));
     }
 
     /// The entries before this id, the newest first.
@@ -70,6 +77,7 @@ impl Store {
 }
 
 fn adding(
+    at: i64,
     user: Option<&str>,
     action: &'static str,
     target: Option<&str>,
@@ -80,7 +88,7 @@ fn adding(
         db.prepare_cached(
             "INSERT INTO audit (at, user, action, target, detail) VALUES (?, ?, ?, ?, ?)",
         )?
-        .execute(params![now(), user, action, target, detail])?;
+        .execute(params![at, user, action, target, detail])?;
         let last = db.last_insert_rowid();
         // Not with each entry: removing walks an index.
         if last % 1_000 == 0 {

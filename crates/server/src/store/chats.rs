@@ -1,6 +1,6 @@
 //! The index of chats and runs in the store. What was said is in the records of the runs.
 
-use super::{Store, StoreError, now};
+use super::{Store, StoreError};
 use rusqlite::{OptionalExtension as _, Row, params};
 use serde::Serialize;
 
@@ -126,11 +126,11 @@ impl Store {
 
     /// Changes title, model and session of a chat, and notes that it was used.
     pub(crate) async fn update_chat(&self, row: &ChatRow) -> Result<(), StoreError> {
-        let row = row.clone();
+        let (row, now) = (row.clone(), self.now());
         self.call(move |db| {
             db.execute(
                 "UPDATE chats SET title = ?, model = ?, session = ?, used_at = ? WHERE id = ?",
-                params![row.title, row.model, row.session, now(), row.id],
+                params![row.title, row.model, row.session, now, row.id],
             )
         })
         .await

@@ -1,8 +1,10 @@
 //! Logins of browsers, one-time links and API tokens in the store. Only hashes of secrets are kept.
 
-use super::{Store, StoreError, accounts::User, now};
+use super::{Store, StoreError, accounts::User};
 use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// An API token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +35,25 @@ fn token(row: &rusqlite::Row<'_>) -> rusqlite::Result<TokenRow> {
     })
 }
 
+/// How long a login that has ended stays in the store. A clock that is set forward by mistake ends no login for good.
+const ENDED_LOGIN_SECONDS: i64 = 30 * 24 * 3600;
+
+/// Until when the link for the first administrator is taken, if this process made one. By the monotonic clock: a machine may start with a
+/// clock that is years behind, and get the right time only after the link was printed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FirstLink(Arc<Mutex<Option<Instant>>>);
+
+impl FirstLink {
+    fn open_for(&self, life: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + life);
+    }
+
+    fn is_open(&self) -> bool {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
 const TOKEN: &str = "id, user, name, hash, scopes, created_at, expires_at, used_at";
 
 impl Store {
@@ -43,12 +64,13 @@ impl Store {
         user: &str,
         expires_at: i64,
     ) -> Result<(), StoreError> {
-        let user = user.to_owned();
+        let (user, now) = (user.to_owned(), self.now());
         self.call(move |db| {
-            db.execute("DELETE FROM logins WHERE expires_at < ?", [now()])?;
+            let long_ended = now - ENDED_LOGIN_SECONDS;
+            db.execute("DELETE FROM logins WHERE expires_at < ?", [long_ended])?;
             db.execute(
                 "INSERT INTO logins (hash, user, created_at, expires_at) VALUES (?, ?, ?, ?)",
-                params![hash, user, now(), expires_at],
+                params![hash, user, now, expires_at],
             )?;
             Ok(())
         })
@@ -57,9 +79,10 @@ impl Store {
 
     /// The id of the user with this login, if it has not expired.
     pub(crate) async fn login(&self, hash: [u8; 32]) -> Result<Option<String>, StoreError> {
+        let now = self.now();
         self.call(move |db| {
             db.prepare_cached("SELECT user FROM logins WHERE hash = ? AND expires_at >= ?")?
-                .query_row(params![hash, now()], |row| row.get(0))
+                .query_row(params![hash, now], |row| row.get(0))
                 .optional()
         })
         .await
@@ -72,14 +95,33 @@ impl Store {
             .map(|_| ())
     }
 
-    /// Keeps a one-time link: for a user, or for the first administrator where `user` is `None`. Earlier links of the same kind end.
+    /// Keeps a one-time link for a user. Earlier links of this user end.
     pub(crate) async fn add_link(
         &self,
         hash: [u8; 32],
-        user: Option<&User>,
+        user: &User,
         expires_at: i64,
     ) -> Result<(), StoreError> {
-        let user = user.map(|user| user.id.clone());
+        self.replace_link(hash, Some(user.id.clone()), expires_at)
+            .await
+    }
+
+    /// Keeps the one-time link for the first administrator. It ends after `life`, with the process, or when another is made.
+    pub(crate) async fn add_first_link(
+        &self,
+        hash: [u8; 32],
+        life: Duration,
+    ) -> Result<(), StoreError> {
+        self.first_link.open_for(life);
+        self.replace_link(hash, None, i64::MAX).await
+    }
+
+    async fn replace_link(
+        &self,
+        hash: [u8; 32],
+        user: Option<String>,
+        expires_at: i64,
+    ) -> Result<(), StoreError> {
         self.call(move |db| {
             let change = db.transaction()?;
             change.execute("DELETE FROM links WHERE user IS ?", [&user])?;
@@ -97,10 +139,11 @@ impl Store {
         &self,
         hash: [u8; 32],
     ) -> Result<Option<Option<String>>, StoreError> {
+        let (now, is_first_open) = (self.now(), self.first_link.is_open());
         self.call(move |db| {
             db.query_row(
-                "DELETE FROM links WHERE hash = ? AND expires_at >= ? RETURNING user",
-                params![hash, now()],
+                "DELETE FROM links WHERE hash = ? AND expires_at >= ? AND (user IS NOT NULL OR ?) RETURNING user",
+                params![hash, now, is_first_open],
                 |row| row.get(0),
             )
             .optional()
@@ -110,11 +153,12 @@ impl Store {
 
     /// Whether a one-time link would be taken.
     pub(crate) async fn has_link(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
+        let (now, is_first_open) = (self.now(), self.first_link.is_open());
         self.call(move |db| {
             let found = db
                 .query_row(
-                    "SELECT 1 FROM links WHERE hash = ? AND expires_at >= ?",
-                    params![hash, now()],
+                    "SELECT 1 FROM links WHERE hash = ? AND expires_at >= ? AND (user IS NOT NULL OR ?)",
+                    params![hash, now, is_first_open],
                     |_| Ok(()),
                 )
                 .optional()?;
@@ -171,11 +215,11 @@ impl Store {
 
     /// Notes that a token was used. To the minute, so that a busy program does not write with each request.
     pub(crate) async fn note_token_used(&self, id: &str) -> Result<(), StoreError> {
-        let id = id.to_owned();
+        let (id, now) = (id.to_owned(), self.now());
         self.call(move |db| {
             db.execute(
                 "UPDATE tokens SET used_at = ? WHERE id = ?",
-                params![now(), id],
+                params![now, id],
             )
         })
         .await

@@ -19,8 +19,10 @@ pub(crate) use chats::{ChatRow, RunRow};
 pub(crate) use credentials::TokenRow;
 pub(crate) use evaluations::EvaluationRow;
 pub(crate) use sessions::{SessionRow, SessionStatus};
-pub(crate) use usage::{UsageRow, seconds_left_today};
+pub(crate) use usage::UsageRow;
 
+use crate::clock::Clock;
+use credentials::FirstLink;
 use lock::StoreLock;
 use rusqlite::{Connection, ErrorCode};
 use std::fs::Permissions;
@@ -29,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The name of the file in the data directory.
@@ -42,6 +44,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Store {
     work: Sender<Work>,
     path: Arc<PathBuf>,
+    clock: Clock,
+    first_link: FirstLink,
     /// Held as long as the store is open.
     _lock: Arc<StoreLock>,
 }
@@ -148,7 +152,7 @@ impl Store {
     }
 
     /// Opens the store in a data directory, and makes it where there is none.
-    pub(crate) fn open(directory: &Path) -> Result<Store, StoreError> {
+    pub(crate) fn open(directory: &Path, clock: Clock) -> Result<Store, StoreError> {
         let lock = StoreLock::take(directory)?;
         let path = directory.join(STORE_FILE);
         make_private(&path).map_err(|source| StoreError::Unusable {
@@ -172,8 +176,15 @@ impl Store {
         Ok(Store {
             work,
             path: Arc::new(path),
+            clock,
+            first_link: FirstLink::default(),
             _lock: Arc::new(lock),
         })
+    }
+
+    /// The time now in seconds since 1970, as the store keeps times.
+    pub(crate) fn now(&self) -> i64 {
+        self.clock.now()
     }
 
     /// Does some work with the connection, on its own thread.
@@ -258,12 +269,6 @@ fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { path },
         _ => StoreError::Query { path, problem },
     }
-}
-
-/// The time now in seconds since 1970, as the store keeps times.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 #[cfg(test)]

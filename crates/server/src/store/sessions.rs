@@ -1,6 +1,6 @@
 //! The index of sessions in the store.
 
-use super::{Store, StoreError, now};
+use super::{Store, StoreError};
 use rusqlite::{OptionalExtension as _, Row, params};
 use serde::Serialize;
 
@@ -109,11 +109,11 @@ impl Store {
         id: &str,
         journal: Option<String>,
     ) -> Result<i64, StoreError> {
-        let id = id.to_owned();
+        let (id, now) = (id.to_owned(), self.now());
         self.call(move |db| {
             db.query_row(
                 "UPDATE sessions SET life = life + 1, journal = ?, reason = NULL, used_at = ? WHERE id = ? RETURNING life",
-                params![journal, now(), id],
+                params![journal, now, id],
                 |row| row.get(0),
             )
         })

@@ -1,16 +1,16 @@
 //! Links with which anyone reads a chat.
 
-use super::{ChatRow, Store, StoreError, now};
+use super::{ChatRow, Store, StoreError};
 use rusqlite::{OptionalExtension as _, params};
 
 impl Store {
     /// Makes the link of a chat. A link that the chat had before ends.
     pub(crate) async fn share_chat(&self, chat: &str, hash: [u8; 32]) -> Result<(), StoreError> {
-        let chat = chat.to_owned();
+        let (chat, now) = (chat.to_owned(), self.now());
         self.call(move |db| {
             db.execute(
                 "INSERT OR REPLACE INTO shares (chat, hash, created_at) VALUES (?, ?, ?)",
-                params![chat, hash, now()],
+                params![chat, hash, now],
             )
         })
         .await

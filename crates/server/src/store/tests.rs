@@ -1,6 +1,7 @@
 //! The store as its callers see it: what survives, and what is refused with which words.
 
 use super::{ChatRow, Role, RunRow, Store, StoreError};
+use crate::clock::Clock;
 use rusqlite::Connection;
 use std::fs;
 use tempfile::tempdir;
@@ -8,7 +9,7 @@ use tempfile::tempdir;
 #[tokio::test]
 async fn what_was_written_is_there_after_a_new_start() {
     let directory = tempdir().expect("a directory");
-    let store = Store::open(directory.path()).expect("a store");
+    let store = Store::open(directory.path(), Clock::default()).expect("a store");
     let added = store
         .add_user("u1", "ada", Role::Admin, None)
         .await
@@ -26,7 +27,7 @@ async fn what_was_written_is_there_after_a_new_start() {
 /// The thread of the store that was dropped may need a moment to close the file.
 fn reopened(directory: &std::path::Path) -> Store {
     for _ in 0..100 {
-        match Store::open(directory) {
+        match Store::open(directory, Clock::default()) {
             Err(StoreError::InUse { .. }) => {
                 std::thread::sleep(std::time::Duration::from_millis(10))
             }
@@ -39,8 +40,8 @@ fn reopened(directory: &std::path::Path) -> Store {
 #[test]
 fn two_servers_on_one_store_are_refused() {
     let directory = tempdir().expect("a directory");
-    let first = Store::open(directory.path()).expect("a store");
-    let second = Store::open(directory.path()).expect_err("in use");
+    let first = Store::open(directory.path(), Clock::default()).expect("a store");
+    let second = Store::open(directory.path(), Clock::default()).expect_err("in use");
     assert!(matches!(second, StoreError::InUse { .. }), "{second}");
     assert!(
         second.to_string().contains(&std::process::id().to_string()),
@@ -53,7 +54,7 @@ fn two_servers_on_one_store_are_refused() {
 #[test]
 fn a_damaged_store_is_told_at_the_start() {
     let directory = tempdir().expect("a directory");
-    drop(Store::open(directory.path()).expect("a store"));
+    drop(Store::open(directory.path(), Clock::default()).expect("a store"));
     drop(reopened(directory.path()));
     let path = directory.path().join("cellblock.db");
     let _ = fs::remove_file(directory.path().join("cellblock.db-wal"));
@@ -62,7 +63,7 @@ fn a_damaged_store_is_told_at_the_start() {
         damaged(&path),
     ] {
         fs::write(&path, contents).expect("written");
-        let error = Store::open(directory.path()).expect_err("damaged");
+        let error = Store::open(directory.path(), Clock::default()).expect_err("damaged");
         assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
         assert!(error.to_string().contains("cellblock.db"), "{error}");
     }
@@ -80,14 +81,14 @@ fn damaged(path: &std::path::Path) -> Vec<u8> {
 #[test]
 fn a_store_of_a_newer_program_is_left_alone() {
     let directory = tempdir().expect("a directory");
-    drop(Store::open(directory.path()).expect("a store"));
+    drop(Store::open(directory.path(), Clock::default()).expect("a store"));
     drop(reopened(directory.path()));
     let path = directory.path().join("cellblock.db");
     let file = rusqlite::Connection::open(&path).expect("a database");
     file.pragma_update(None, "user_version", 99)
         .expect("written");
     drop(file);
-    let error = Store::open(directory.path()).expect_err("too new");
+    let error = Store::open(directory.path(), Clock::default()).expect_err("too new");
     assert!(
         matches!(error, StoreError::TooNew { found: 99, .. }),
         "{error:?}"
@@ -97,7 +98,7 @@ fn a_store_of_a_newer_program_is_left_alone() {
 #[tokio::test]
 async fn a_full_store_is_told_in_words_and_goes_on_when_there_is_room() {
     let directory = tempdir().expect("a directory");
-    let store = Store::open(directory.path()).expect("a store");
+    let store = Store::open(directory.path(), Clock::default()).expect("a store");
     let pages = |count: i64| {
         store.call(move |db| {
             db.pragma_update_and_check(None, "max_page_count", count, |row| row.get::<_, i64>(0))
@@ -120,7 +121,7 @@ async fn a_full_store_is_told_in_words_and_goes_on_when_there_is_room() {
 #[tokio::test]
 async fn a_store_that_another_program_locks_is_told_in_words() {
     let directory = tempdir().expect("a directory");
-    let store = Store::open(directory.path()).expect("a store");
+    let store = Store::open(directory.path(), Clock::default()).expect("a store");
     store
         .call(|db| db.busy_timeout(std::time::Duration::from_millis(50)))
         .await
@@ -143,7 +144,7 @@ async fn a_store_that_another_program_locks_is_told_in_words() {
 #[tokio::test]
 async fn questions_of_the_same_second_stay_in_their_order() {
     let directory = tempdir().expect("a directory");
-    let store = Store::open(directory.path()).expect("a store");
+    let store = Store::open(directory.path(), Clock::default()).expect("a store");
     store
         .add_user("u1", "ada", Role::User, None)
         .await
@@ -189,7 +190,7 @@ async fn questions_of_the_same_second_stay_in_their_order() {
 #[tokio::test]
 async fn only_the_work_of_each_cell_goes_on_without_the_disk() {
     let directory = tempdir().expect("a directory");
-    let store = Store::open(directory.path()).expect("a store");
+    let store = Store::open(directory.path(), Clock::default()).expect("a store");
     let level = |db: &mut Connection| {
         db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
     };

@@ -1,6 +1,6 @@
 //! What users have used on a day, for quotas.
 
-use super::{Store, StoreError, now};
+use super::{Store, StoreError};
 use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
 
@@ -19,15 +19,20 @@ pub(crate) struct UsageRow {
 
 const SECONDS_OF_DAY: i64 = 24 * 3600;
 
-/// The seconds until the day of the store ends.
-pub(crate) fn seconds_left_today() -> u64 {
-    u64::try_from(SECONDS_OF_DAY - now() % SECONDS_OF_DAY).unwrap_or(1)
-}
-
 impl Store {
+    /// The seconds until the day ends.
+    pub(crate) fn seconds_left_today(&self) -> u64 {
+        u64::try_from(SECONDS_OF_DAY - self.now().rem_euclid(SECONDS_OF_DAY)).unwrap_or(1)
+    }
+
+    /// The number of the day, from 1970 on.
+    fn today(&self) -> i64 {
+        self.now().div_euclid(SECONDS_OF_DAY)
+    }
+
     /// Adds to what a user has used today.
     pub(crate) async fn add_usage(&self, user: &str, added: UsageRow) -> Result<(), StoreError> {
-        let user = user.to_owned();
+        let (user, today) = (user.to_owned(), self.today());
         self.call_unsynced(move |db| {
             db.prepare_cached(
                 "INSERT INTO usage (user, day, cells, wall_ms, tokens, cost) VALUES (?, ?, ?, ?, ?, ?) \
@@ -36,7 +41,7 @@ impl Store {
             )?
             .execute(params![
                 user,
-                now() / SECONDS_OF_DAY,
+                today,
                 added.cells,
                 added.wall_ms,
                 added.tokens,
@@ -49,13 +54,13 @@ impl Store {
 
     /// What a user has used today.
     pub(crate) async fn usage_today(&self, user: &str) -> Result<UsageRow, StoreError> {
-        let user = user.to_owned();
+        let (user, today) = (user.to_owned(), self.today());
         self.call(move |db| {
             let row = db
                 .prepare_cached(
                     "SELECT cells, wall_ms, tokens, cost FROM usage WHERE user = ? AND day = ?",
                 )?
-                .query_row(params![user, now() / SECONDS_OF_DAY], |row| {
+                .query_row(params![user, today], |row| {
                     Ok(UsageRow {
                         cells: row.get(0)?,
                         wall_ms: row.get(1)?,

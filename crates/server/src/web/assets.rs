@@ -48,6 +48,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/panels.js",
     "js/plan.js",
     "js/reference_page.js",
+    "js/requests.js",
     "js/run_actions.js",
     "js/run_page.js",
     "js/run_view.js",

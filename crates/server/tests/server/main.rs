@@ -8,6 +8,7 @@
 
 mod accounts;
 mod backup;
+mod clock;
 mod cluster;
 mod common;
 mod demo;
@@ -22,6 +23,7 @@ mod librechat;
 mod openid;
 mod places;
 mod processes;
+mod prompts;
 mod requests;
 mod runs;
 mod serving;

@@ -5,6 +5,7 @@ import { t, duration, number } from "./texts.js";
 import { get, post, path } from "./api.js";
 import { RunView, replay } from "./run_view.js";
 import { runActions } from "./run_actions.js";
+import { requestsView } from "./requests.js";
 import { statusBadge } from "./runs_page.js";
 
 /** @typedef {import("./main.js").App} App */
@@ -27,6 +28,7 @@ export async function page(app, id) {
     h("div", { class: "row" }, run.status === "cut_off" ? button({ icon: "play", label: t("runs.resume"), kind: "primary", onclick: () => void resume() }) : null, run.chat ? h("a", { class: "button", href: `/chats/${run.chat}` }, icon("chat"), h("span", null, t("runs.to_chat"))) : null)),
     spans.length > 0 ? h("div", null, h("h2", { class: "section" }, t("runs.timeline")), timeline(spans)) : null,
     h("div", null, h("h2", { class: "section" }, t("runs.story")), view.element, runActions(run, "run")),
+    h("div", null, h("h2", { class: "section" }, t("requests.title")), requestsView(id)),
     h("div", null, h("h2", { class: "section" }, t("runs.events")), rawEvents(events)));
   return {};
 }

@@ -51,7 +51,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
         let observer = Arc::new(move |event: &_| {
             let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
             // The time is what is asked for here.
-            let _ = writer.append_event(event);
+            let _ = writer.keep_event(event);
         });
         let begun = Instant::now();
         let outcome = agent.run_observed("How far?", observer, CancellationToken::new());

@@ -3,7 +3,6 @@
 use super::attempts::{Attempt, Attempts, Begun};
 use super::claims::{Expected, Identity};
 use super::{OpenIdError, OpenIdOptions, is_protected};
-use crate::store::now;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -72,11 +71,12 @@ impl Provider {
         Ok(url)
     }
 
-    /// The person that a code stands for.
+    /// The person that a code stands for. The answer of the provider must not have ended before `now`.
     pub(crate) async fn identity(
         &self,
         code: &str,
         attempt: &Attempt,
+        now: i64,
     ) -> Result<Identity, OpenIdError> {
         let endpoints = self.endpoints().await?;
         let mut form = vec![
@@ -102,7 +102,7 @@ impl Provider {
             client_id: &self.options.client_id,
             nonce: &attempt.nonce,
             name_claim: &self.options.name_claim,
-            now: now(),
+            now,
         };
         expected.identity(&answer.id_token)
     }

@@ -156,6 +156,7 @@ impl Belongings {
             ("evaluation", self.evaluation.clone(), "e1"),
             ("name", self.display.clone(), "x"),
             ("cell", "1".to_owned(), "1"),
+            ("request", "1".to_owned(), "1"),
             ("path", "a.txt".to_owned(), "a.txt"),
         ]
     }
