@@ -13,6 +13,14 @@ fn status(listening: &Listening, headers: &[(&str, &str)]) -> u16 {
 }
 
 fn status_at(listening: &Listening, path: &str, headers: &[(&str, &str)]) -> u16 {
+    let mut answer = [0; 12];
+    let mut stream = greet(listening, path, headers);
+    stream.read_exact(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[9..]).parse().unwrap()
+}
+
+/// A connection on which a greeting was sent.
+fn greet(listening: &Listening, path: &str, headers: &[(&str, &str)]) -> TcpStream {
     let mut request = format!("POST {path} HTTP/1.1\r\n");
     let usual = [
         ("Content-Type", "application/json"),
@@ -31,9 +39,7 @@ fn status_at(listening: &Listening, path: &str, headers: &[(&str, &str)]) -> u16
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer[9..]).parse().unwrap()
+    stream
 }
 
 #[test]
@@ -211,5 +217,24 @@ fn a_client_with_the_token_keeps_its_connection_whoever_comes() {
         }
         drop(mute(&listening, 300, ""));
     }
+    listening.stop();
+}
+
+#[test]
+fn a_client_that_there_is_no_place_for_is_told_to_try_again() {
+    let listening = Listening::new(|_| {});
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("Host", "localhost"), ("Authorization", bearer.as_str())];
+    for client in 0..64 {
+        assert_eq!(status(&listening, &headers), 200, "client {client}");
+    }
+    let mut refused = greet(&listening, "/mcp", &headers);
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).unwrap();
+    let answer = answer.to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: 5\r\n"), "{answer}");
+    let reason = "\r\n\r\n64 clients are being served, and no more are possible\n";
+    assert!(answer.ends_with(reason), "{answer}");
     listening.stop();
 }

@@ -9,7 +9,7 @@ use super::quota::{ClientUser, as_user};
 use bytes::Bytes;
 use connections::{ConnectionSlot, Connections};
 use disconnects::DisconnectedClients;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONNECTION, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -38,6 +39,15 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end when the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After how many seconds a client that found no place may try again.
+const RETRY_SECONDS: u16 = 5;
+
+tokio::task_local! {
+    /// Why the request that is answered has no place for its client: the protocol's library makes the handlers of clients, and replies to every
+    /// failure of that with status 500.
+    static REFUSAL: RefCell<Option<String>>;
+}
 
 type Service = StreamableHttpService<ClientHandler, LocalSessionManager>;
 
@@ -129,7 +139,11 @@ impl Server {
         config.sse_keep_alive = Some(Duration::from_secs(2));
         let server = self.clone();
         let new_client = move || {
-            let handler = server.new_client().map_err(io::Error::other)?;
+            let handler = server.new_client().map_err(|reason| {
+                // Outside of a request there is no reply to change.
+                let _ = REFUSAL.try_with(|refusal| refusal.replace(Some(reason.clone())));
+                io::Error::other(reason)
+            })?;
             Ok(handler.with_sessions())
         };
         HttpEndpoint {
@@ -180,7 +194,14 @@ impl HttpEndpoint {
         if let Some(session) = &session {
             self.disconnected.reconnected(session);
         }
-        let reply = self.service.handle(request).await;
+        let replying = async {
+            let reply = self.service.handle(request).await;
+            (reply, REFUSAL.with(RefCell::take))
+        };
+        let (reply, refusal) = REFUSAL.scope(RefCell::default(), replying).await;
+        if let Some(reason) = refusal {
+            return unavailable(&reason);
+        }
         match (method, session) {
             (Method::POST, Some(session)) => self.disconnected.watch_reply(session, reply),
             // Some clients take "accepted" for a failure.
@@ -228,11 +249,8 @@ impl RequestHandler {
             return closing(*refusal);
         }
         if slot.authenticate().is_err() {
-            let reply = plain(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "there are too many connections; close some and try again",
-            );
-            return closing(reply);
+            let problem = "there are too many connections; close some and try again";
+            return closing(unavailable(problem));
         }
         if let Err(problem) = check_host(request.uri(), request.headers()) {
             return closing(plain(StatusCode::BAD_REQUEST, problem));
@@ -312,6 +330,15 @@ impl BearerToken {
 pub(super) fn plain(status: StatusCode, message: &str) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(format!("{message}\n"))).boxed());
     *reply.status_mut() = status;
+    reply
+}
+
+/// A reply to a request that there is no place for now.
+fn unavailable(reason: &str) -> Reply {
+    let mut reply = plain(StatusCode::SERVICE_UNAVAILABLE, reason);
+    reply
+        .headers_mut()
+        .insert(RETRY_AFTER, RETRY_SECONDS.into());
     reply
 }
 
