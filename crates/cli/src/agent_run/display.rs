@@ -64,10 +64,12 @@ impl Display {
         Arc::new(move |event| display.show(event))
     }
 
-    /// Tells what a crash in the next cell would cost, once for each reason. For a session that waits for a person.
+    /// Tells what a crash in the next cell would cost, once for each reason.
     pub(crate) fn show_checkpoint(&self, net: &CheckpointState, replay: Replay) {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         if printed.checkpoint_notice.is_needed(net) {
+            self.clear();
+            self.end_line(&mut printed);
             let label = self.console.on_err(Style::Warning, "not armed:");
             self.console.note(&label, &next_crash(net, replay));
         }

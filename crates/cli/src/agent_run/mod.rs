@@ -12,7 +12,10 @@ mod templates;
 
 use crate::cell_run::Signals;
 use crate::terminal::{Console, Style};
-use cellblock::agent::{AgentError, CancellationToken, Conversation, Observer, Outcome};
+use cellblock::Replay;
+use cellblock::agent::{
+    AgentError, CancellationToken, Conversation, Observer, OpenExecutor, Outcome, RunEvent,
+};
 use labels::{Heading, Labels, RunSummary};
 use std::io;
 use std::sync::Arc;
@@ -41,16 +44,48 @@ pub(crate) enum RunTask<'a> {
     Resume,
 }
 
+/// Tells a person after each action what a crash in the next cell would cost.
+#[derive(Clone)]
+pub(crate) struct CheckpointNews {
+    pub(crate) display: Arc<Display>,
+    pub(crate) replay: Replay,
+}
+
+impl CheckpointNews {
+    /// Asks the session in a task of its own: the run may use the session meanwhile, and does not wait.
+    fn tell(&self, executor: &Arc<dyn OpenExecutor>) {
+        let (news, executor) = (self.clone(), Arc::clone(executor));
+        tokio::spawn(async move {
+            if let Some(net) = executor.checkpoint().await {
+                news.display.show_checkpoint(&net, news.replay);
+            }
+        });
+    }
+}
+
 /// Runs a task to its outcome. Ctrl-C interrupts the cell; a second Ctrl-C, or SIGTERM, ends the run.
 pub(crate) async fn run_interruptible(
     conversation: &mut Conversation,
     task: RunTask<'_>,
     observer: Observer,
+    news: Option<CheckpointNews>,
     signals: &mut Signals,
     console: &Console,
 ) -> Result<Outcome, AgentError> {
     let token = CancellationToken::new();
     let executor = Arc::clone(conversation.executor());
+    let observer: Observer = match news {
+        None => observer,
+        Some(news) => {
+            let executor = Arc::clone(&executor);
+            Arc::new(move |event| {
+                observer(event);
+                if matches!(event, RunEvent::Done { .. }) {
+                    news.tell(&executor);
+                }
+            })
+        }
+    };
     let token_of_run = token.clone();
     let asking = async {
         match task {

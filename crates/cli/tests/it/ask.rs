@@ -1,10 +1,12 @@
 //! `cellblock ask` and `cellblock chat` with an endpoint that says what it was told to say. The code really runs.
 
-use crate::fake_model::FakeModel;
+use crate::fake_model::{FakeModel, Said};
 use crate::support::{DEAF, Ended, Place};
 use crate::terminal::Terminal;
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 const WRONG: &str =
     "I use the formula.\n```python\nround(principle * (1 + 0.06 / 2) ** (2 * 6), 2)\n```";
@@ -27,6 +29,10 @@ Execution result
 Final answer";
 
 fn ask(place: &Place, model: &FakeModel, more: &[&str]) -> Ended {
+    place.run(arguments(model, more))
+}
+
+fn arguments<'a>(model: &'a FakeModel, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec![
         "ask",
         "--stdlib",
@@ -38,7 +44,7 @@ fn ask(place: &Place, model: &FakeModel, more: &[&str]) -> Ended {
         "markdown",
     ];
     arguments.extend(more);
-    place.run(arguments)
+    arguments
 }
 
 #[test]
@@ -87,12 +93,30 @@ fn with_the_locale_zh_the_labels_are_chinese() {
 }
 
 #[test]
-fn code_that_runs_without_a_checkpoint_says_which_thread_is_why() {
+fn a_session_that_is_not_armed_any_more_is_told_of_before_the_next_code() {
+    let deaf = format!("```python\n{DEAF}```");
+    let replies = [Said::Text(deaf), Said::Hangs("data: ".to_owned())];
+    let model = FakeModel::doing(replies);
+    let place = Place::new();
+    let mut command = place.command(arguments(&model, &["Begin."]));
+    let mut asking = command.stderr(Stdio::piped()).spawn().unwrap();
+    let notice = "not armed: there is no checkpoint of the last 1 cell, which would have to run again after a crash: a thread cannot be copied (deaf): it blocks all signals";
+    let lines = BufReader::new(asking.stderr.take().unwrap()).lines();
+    // The model does not answer any more, so without the notice the command would end by its own time limit only.
+    let found = lines.map_while(Result::ok).any(|line| line == notice);
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    assert!(found);
+}
+
+#[test]
+fn that_a_session_is_not_armed_is_told_once_with_the_thread_that_is_why() {
     let deaf = format!("```python\n{DEAF}```");
     let model = FakeModel::saying([&deaf, "```python\nx = 7\n```", "Done."]);
     let said = ask(&Place::new(), &model, &["Begin."]).stderr;
-    let notice = "not armed: this code ran without a checkpoint of its own (a thread cannot be copied (deaf): it blocks all signals)\n";
-    assert_eq!(said.matches(notice).count(), 1, "{said}");
+    assert_eq!(said.matches("not armed: ").count(), 1, "{said}");
+    let reason = "a thread cannot be copied (deaf): it blocks all signals";
+    assert_eq!(said.matches(reason).count(), 1, "{said}");
 }
 
 #[test]

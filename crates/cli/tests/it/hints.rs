@@ -55,6 +55,89 @@ fn a_hint_names_what_helps_in_the_place_where_it_appears() {
     }
 }
 
+/// A host beside those that a session may reach, asked for in two ways.
+const OTHER_HOST: [&str; 2] = [
+    "import urllib.request as u; u.urlopen('http://example.com')",
+    "import urllib.request as u; u.urlopen('https://example.com')",
+];
+
+#[test]
+fn a_host_that_no_rule_names_is_answered_with_the_hosts_that_rules_name_and_the_flag() {
+    const KNOWN: &str = "This session may reach only example.org, by way of the proxy";
+    for code in OTHER_HOST {
+        let place = Place::new();
+        let flags = ["--stdlib", "--allow-net", "example.org"];
+        let said = place
+            .run(["exec", "-c", code].into_iter().chain(flags))
+            .stderr;
+        let flag = "hint: run it with --allow-net HOST to let it reach a host\n";
+        assert!(said.contains(KNOWN) && said.contains(flag), "{said}");
+        let typed = format!("{code}\n");
+        let said = place.run_with(["repl"].into_iter().chain(flags), typed.as_bytes());
+        let flag = "hint: start `cellblock repl` with --allow-net HOST to let it reach a host\n";
+        assert!(
+            said.stderr.contains(KNOWN) && said.stderr.contains(flag),
+            "{}",
+            said.stderr
+        );
+        let requests = [
+            serde_json::json!({"id": 1, "op": "open", "network": ["example.org"]}),
+            serde_json::json!({"id": 2, "op": "run", "code": code}),
+        ];
+        let lines: String = requests.iter().map(|line| format!("{line}\n")).collect();
+        let said = place
+            .run_with(["pipe", "--stdlib"], lines.as_bytes())
+            .stdout;
+        assert!(said.contains(KNOWN), "{said}");
+    }
+}
+
+#[test]
+fn memory_that_ends_the_process_is_answered_with_the_flag() {
+    let code = "import mmap; held = mmap.mmap(-1, 2 << 30, flags=0x4022); [held.__setitem__(n, 1) for n in range(0, 2 << 30, 4096)]";
+    let place = Place::new();
+    let flags = ["--stdlib", "--memory", "200MB"];
+    let said = place
+        .run(["exec", "-c", code].into_iter().chain(flags))
+        .stderr;
+    let expected = "hint: run it with --memory 8GB to allow more\n";
+    assert!(said.contains(expected), "{said}");
+    let typed = format!("{code}\n");
+    let said = place.run_with(["repl"].into_iter().chain(flags), typed.as_bytes());
+    let expected = "hint: start `cellblock repl` with --memory 8GB to allow more\n";
+    assert!(said.stderr.contains(expected), "{}", said.stderr);
+    let requests = [
+        serde_json::json!({"id": 1, "op": "open", "limits": {"memory": "200MB"}}),
+        serde_json::json!({"id": 2, "op": "run", "code": code}),
+    ];
+    let lines: String = requests.iter().map(|line| format!("{line}\n")).collect();
+    let said = place.run_with(["pipe", "--stdlib"], lines.as_bytes());
+    let expected = "work on less at a time, or raise the limit `memory`";
+    assert!(said.stdout.contains(expected), "{}", said.stdout);
+}
+
+#[test]
+fn an_environment_that_is_not_there_is_answered_with_the_commands_for_environments() {
+    let model = FakeModel::saying(["Hello."]);
+    let with_model = ["--model", "fake", "--base-url", &model.url];
+    let commands = [
+        &["exec", "-c", "1"][..],
+        &["repl"],
+        &["pipe"],
+        &["mcp"],
+        &["serve", "--listen", "127.0.0.1:0"],
+        &["ask", "?", "--model", "fake", "--base-url", &model.url],
+        &[["chat"].as_slice(), &with_model].concat(),
+    ];
+    let hint =
+        "hint: `cellblock env list` shows them, and `cellblock env create NAME PACKAGE…` makes one";
+    for command in commands {
+        let flags = ["--env", "nowhere"];
+        let said = Place::new().run(command.iter().copied().chain(flags));
+        assert!(said.stderr.contains(hint), "{command:?}: {}", said.stderr);
+    }
+}
+
 #[test]
 fn a_person_is_told_the_flag_of_ask_when_the_code_of_a_model_meets_a_limit() {
     let model = FakeModel::saying(["```python\nbytearray(200 << 30)\n```", "It is too much."]);

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NO_NETWORK = "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
 # Set by the host for a session that may reach something: what that is.
 _NETWORK = "CELLBLOCK_NETWORK"
+# How the guard at the way to the network begins when it refuses a host.
+_REFUSED_HOST = "this session may not reach "
 _INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
 _LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
 _Module = type(sys)
@@ -60,6 +62,8 @@ def hint(error: BaseException, workspace: str) -> str | None:
 
 
 def _of(error: BaseException, workspace: str) -> str | None:
+    if _is_refused_host(error):
+        return no_network() + "."
     if isinstance(error, MemoryError):
         return f"the session's memory limit was reached: {_LESS_MEMORY}"
     if isinstance(error, ModuleNotFoundError):
@@ -74,6 +78,15 @@ def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, OSError):
         return _of_os_error(error, workspace)
     return None
+
+
+def _is_refused_host(error: BaseException) -> bool:
+    """Whether it tells of the guard's answer, in the words of whichever library sent the request."""
+    if not environ.get(_NETWORK):
+        return False
+    # urllib keeps the words of a response beside its arguments.
+    parts = (*error.args, getattr(error, "reason", None))
+    return any(type(part) is str and _REFUSED_HOST in part[:4000] for part in parts)
 
 
 def _of_os_error(error: OSError, workspace: str) -> str | None:

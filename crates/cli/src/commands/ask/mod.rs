@@ -4,8 +4,8 @@ mod inputs;
 mod resume;
 
 use crate::agent_run::{
-    AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
-    print_file_places, print_outcome, read_files, read_template, run_interruptible,
+    AgentRunArgs, CheckpointNews, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask,
+    Telemetry, print_file_places, print_outcome, read_files, read_template, run_interruptible,
 };
 use crate::args::ToolServers;
 use crate::cell_run::Signals;
@@ -127,6 +127,7 @@ async fn run_and_report(
     let untrusted = args.agent_run_args.session.untrusted_directories();
     let output = RunOutput::open(&args.files, &untrusted)?;
     let mut signals = Signals::new()?;
+    let mut news = None;
     let observer: Observer = if args.json {
         let console = console.clone();
         Arc::new(move |event| {
@@ -136,7 +137,11 @@ async fn run_and_report(
     } else if args.quiet {
         Arc::new(|_| {})
     } else {
-        Display::new(console, Place::Ask, args.agent_run_args.labels()).observer()
+        let display = Display::new(console, Place::Ask, args.agent_run_args.labels());
+        let observer = display.observer();
+        let replay = args.agent_run_args.session.replay();
+        news = Some(CheckpointNews { display, replay });
+        observer
     };
     let telemetry = Telemetry::start(&args.agent_run_args.configuration()?)?;
     let run = recorder.id();
@@ -144,7 +149,15 @@ async fn run_and_report(
         conversation.set_run_id(id);
     }
     let observer = recorder.observer(observer);
-    let outcome = run_interruptible(&mut conversation, task, observer, &mut signals, console).await;
+    let asked = run_interruptible(
+        &mut conversation,
+        task,
+        observer,
+        news,
+        &mut signals,
+        console,
+    );
+    let outcome = asked.await;
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
     recorder.end(&outcome);
     let told = tell(args, &outcome, console);

@@ -162,7 +162,7 @@ impl Chat<'_> {
         }
         let observer = recorder.observer(self.display.observer());
         let task = RunTask::Ask(question);
-        let asked = run_interruptible(conversation, task, observer, signals, console).await;
+        let asked = run_interruptible(conversation, task, observer, None, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
         recorder.note_session(conversation.executor().journal().await);
         recorder.end(&outcome);
