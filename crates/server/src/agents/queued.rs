@@ -6,7 +6,7 @@ use crate::auth::Caller;
 use crate::cluster::RunJournal;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::store::{ChatRow, RunRow, now};
+use crate::store::{ChatRow, RunRow};
 use axum::http::StatusCode;
 use cellblock_agent::{RunEvent, RunStart, TemplateRun, UnfinishedRun};
 use serde_json::json;
@@ -113,7 +113,7 @@ impl AppState {
             session: queued.session.clone(),
             parent: None,
             created_at: queued.created_at,
-            used_at: now(),
+            used_at: self.store().now(),
         };
         match is_known {
             true => self.store().update_chat(&row).await?,

@@ -8,7 +8,6 @@ use crate::auth::{Caller, random_id};
 use crate::error::ApiError;
 use crate::routes::chats::{AskedRun, MessageRequest};
 use crate::state::AppState;
-use crate::store::now;
 use axum::http::StatusCode;
 use cellblock_cluster::engine::{Digest, NodeState};
 use cellblock_cluster::{OpenRun, RunId, RunTicket, Submitted, TakenRun, wait_of};
@@ -72,7 +71,9 @@ impl Cluster {
         let user = &caller.user.name;
         let asked = request.check(state)?;
         let used = state.store().usage_today(caller.id()).await?;
-        state.quotas_of(&caller.user).check_run(&used, 0)?;
+        state
+            .quotas_of(&caller.user)
+            .check_run(&used, 0, state.store())?;
         let runs = self
             .queue
             .open_runs()
@@ -99,7 +100,7 @@ impl Cluster {
         let packed = packed(&*self.engine.blobs, request).await;
         let record = json!({
             "user": user, "chat": format!("c{}", &id.as_str()[1..]), "title": asked.title, "model": asked.model,
-            "created_at": now(), "digest": digest, "request": packed.map_err(|error| unavailable(&error))?,
+            "created_at": state.store().now(), "digest": digest, "request": packed.map_err(|error| unavailable(&error))?,
         });
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
