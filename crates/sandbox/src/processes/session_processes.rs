@@ -48,9 +48,18 @@ impl SessionProcesses {
     /// Bytes of memory that it holds: pages that n processes share count one n-th in each, so that they count once in all. `None`
     /// when none of its processes is there.
     pub fn memory(self) -> Option<u64> {
-        self.ids()
-            .filter_map(proportional_bytes)
-            .reduce(|all, bytes| all + bytes)
+        const ATTEMPTS: usize = 4;
+        let mut bytes = None;
+        for _ in 0..ATTEMPTS {
+            let ids: Vec<u32> = self.ids().collect();
+            let held = ids.iter().filter_map(|pid| proportional_bytes(*pid));
+            bytes = held.reduce(|all, bytes| all + bytes);
+            // A process that was copied meanwhile shares its pages with one that is not in the list.
+            if self.ids().eq(ids) {
+                break;
+            }
+        }
+        bytes
     }
 
     /// Bytes of memory that it holds beyond those of its head, whose id inside is `head`: what only the standbys have, and what

@@ -3,10 +3,8 @@
 use crate::common::{Caller, TestServer, host};
 use crate::runs::scripted;
 use axum::http::StatusCode;
-use cellblock_cluster::engine::{Engine, Entry, NodeState, SessionState};
-use cellblock_cluster::{
-    JournalWriter, NodeId, Request, Runtime, SessionId, TokioRuntime, embedded,
-};
+use cellblock_cluster::engine::{Engine, NodeState, SessionState};
+use cellblock_cluster::{NodeId, Request, Runtime, SessionId, TokioRuntime, embedded};
 use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -82,52 +80,12 @@ impl Cluster {
         }
     }
 
-    /// Takes a session away from its node, as another node does.
-    async fn steal(&self, session: &str) {
-        let session = SessionId::new(session).expect("an id");
-        let directory = &self.engine.directory;
-        let placed = directory.get(&session).await.expect("an engine");
-        let placed = placed.expect("a session");
-        let thief = NodeId::new("thief").expect("an id");
-        let entry = Entry {
-            node: thief.clone(),
-            ..placed.entry
-        };
-        let claimed = directory.claim(&session, Some(placed.epoch), &entry).await;
-        let epoch = claimed.expect("a claim");
-        let runtime: Arc<dyn Runtime> = Arc::new(self.clock.clone());
-        let fenced = JournalWriter::fence(&self.engine, &runtime, &thief, &session, epoch).await;
-        assert!(fenced.is_ok());
-    }
-
     async fn set_state(&self, node: &NodeId, state: NodeState) {
         let request = serde_json::to_vec(&Request::SetState { state }).expect("JSON");
         let time = Duration::from_secs(10);
         let asked = self.engine.router.request(node, request.into(), time).await;
         asked.expect("an answer");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_node_did_while_it_lost_the_session_is_not_given_as_an_answer() {
-    let cluster = Cluster::new();
-    let node = Node::start(&cluster, "a", |_, _| {}).await;
-    let caller = node.caller();
-    let session = caller.open().await;
-    caller.run(&session, "x = 1").await;
-    // The node believes that it has the session until a record of its own is refused.
-    let path = format!("/v1/sessions/{session}/compute");
-    let slow = json!({"code": "[__import__('time').sleep(3), x]"});
-    let computing = caller.post(&path, slow);
-    let losing = async {
-        tokio::time::sleep(Duration::from_millis(1000)).await;
-        cluster.steal(&session).await;
-        let result = caller.run(&session, "x += 1; x").await;
-        assert_eq!(result["value"]["repr"], "2", "{result}");
-    };
-    let (answer, ()) = tokio::join!(computing, losing);
-    assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text());
-    assert_eq!(answer.json()["code"], "outcome_unknown");
 }
 
 #[tokio::test(flavor = "multi_thread")]
