@@ -3,6 +3,7 @@
 The reply is chosen by a word of the question and by how many replies came before it.
 """
 
+import itertools
 import json
 import threading
 import time
@@ -29,7 +30,15 @@ HOSTILE = ["Look at <script>document.title = 'owned'</script> and ![x](https://e
 
 HOST = ["I fetch it.\n\n```python\nimport urllib.error, urllib.request\ntry:\n    urllib.request.urlopen('http://localhost:9/')\nexcept urllib.error.HTTPError as error:\n    print(error.read().decode())\n```", "It cannot be reached."]
 
-REPLIES = {"Fetch": HOST, "still there": AGAIN, "compounded": COMPOUND, "cities": PLOT, "Send the report": APPROVE, "forever": HANG, "hostile": HOSTILE}
+# The replies to one request differ: the best of them is taken.
+LANES = [
+    ["I divide.\n\n```python\nprint(1 / 0)\n```", "I multiply.\n\n```python\nprint(6 * 7)\n```", "I add.\n\n```python\nraise ValueError('no')\n```"],
+    ["The second lane: **42**."],
+]
+
+REPLIES = {"lane": LANES, "Fetch": HOST, "still there": AGAIN, "compounded": COMPOUND, "cities": PLOT, "Send the report": APPROVE, "forever": HANG, "hostile": HOSTILE}
+
+COUNTER = itertools.count()
 
 
 def reply_to(messages):
@@ -38,7 +47,8 @@ def reply_to(messages):
     question = str(messages[last]["content"])
     replies = next(replies for word, replies in REPLIES.items() if word in question)
     done = sum(1 for message in messages[last:] if message["role"] == "assistant")
-    return replies[min(done, len(replies) - 1)]
+    reply = replies[min(done, len(replies) - 1)]
+    return reply if isinstance(reply, str) else reply[next(COUNTER) % len(reply)]
 
 
 class Handler(BaseHTTPRequestHandler):

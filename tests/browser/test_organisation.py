@@ -1,4 +1,4 @@
-"""A server of an organisation in a real browser: people log in with its provider."""
+"""A server of an organisation in a real browser: people log in with its provider, and the agent takes the best of several replies."""
 
 import pathlib
 import socket
@@ -7,8 +7,10 @@ import tempfile
 import openid_provider
 import pytest
 import scripted_model
-from conftest import Server
+from conftest import AXE, Server, ask, violations
 from playwright.sync_api import expect
+
+WIDTHS = [1360, 820, 390]
 
 
 def organisation_options(issuer):
@@ -16,7 +18,7 @@ def organisation_options(issuer):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-    options = ["--openid-issuer", issuer, "--openid-client", openid_provider.CLIENT, "--public-url", f"http://{address}"]
+    options = ["--openid-issuer", issuer, "--openid-client", openid_provider.CLIENT, "--public-url", f"http://{address}", "--best-of", "3"]
     return {"options": options, "listen": address, "variables": {"CELLBLOCK_OPENID_SECRET": openid_provider.SECRET}}
 
 
@@ -70,3 +72,24 @@ def test_a_person_who_declines_is_told_so(stranger):
     page.get_by_role("button", name="Decline").click()
     expect(page.get_by_text("Your organisation did not let you in.")).to_be_visible()
     assert page.context.request.get("/v1/me").status == 401
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_replies_of_a_step_stand_side_by_side(stranger, width):
+    page = stranger("/", width=width)
+    log_in(page, f"grace{width}")
+    exchange = ask(page, "Which lane is the best?")
+    expect(exchange.locator(".answer")).to_contain_text("The second lane")
+    exchange.locator(".work-details").evaluate("element => element.open = true")
+    summary = exchange.locator(".lanes-details summary").first
+    expect(summary).to_contain_text("of 3")
+    summary.click()
+    lanes = exchange.locator(".lanes-details").first.get_by_role("listitem")
+    expect(lanes).to_have_count(3)
+    expect(lanes.filter(has_text="ZeroDivisionError").first).to_be_visible()
+    expect(exchange.locator(".lane.chosen").first).to_contain_text("print(6 * 7)")
+    # What runs in the session is the code of the chosen lane.
+    expect(exchange.locator("pre.output").last).to_contain_text("42")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    if AXE.exists():
+        assert violations(page) == []

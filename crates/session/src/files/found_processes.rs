@@ -18,7 +18,7 @@ pub(crate) struct Processes {
 /// Where to look for them.
 #[derive(Debug)]
 enum Seek {
-    /// Below the launcher with this id: the init with that one.
+    /// Below the launcher with this id: the init with the other id.
     Below { launcher: u32, init: u32 },
     /// Another task looks for them.
     Nowhere,
