@@ -32,7 +32,8 @@ async function offerOpenId(form) {
   const { openid } = await get("/v1/server").catch(() => ({ openid: false }));
   if (!openid) return;
   const page = location.pathname === "/login" ? "/" : location.pathname;
-  form.append(h("a", { class: "button large", href: `/v1/openid/begin?return_to=${encodeURIComponent(page)}` }, icon("shield"), t("login.openid")));
+  // Above the choice of the language.
+  form.lastElementChild?.before(h("a", { class: "button large", href: `/v1/openid/begin?return_to=${encodeURIComponent(page)}` }, icon("shield"), t("login.openid")));
 }
 
 /** The page of a one-time link: its secret stands behind the `#`, which browsers do not send. @param {HTMLElement} root @param {() => void} onDone */
