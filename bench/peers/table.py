@@ -29,7 +29,7 @@ def markdown(results: list[dict], rows: list[Row]) -> str:
     caption = (
         f"Medians of one run of `{COMMAND}` on {date.today()}: {os.cpu_count()} cores, Linux {platform.release()}. "
         f"In brackets: how many times as much as Cellblock. {versions}. "
-        "Cellblock is driven through `cellblock pipe`, with JSON made and read by Python; all its walls stand, and it makes its checkpoints."
+        "Cellblock is driven through `cellblock pipe`, with JSON made and read by Python; all its protections are on, and it makes its checkpoints."
     )
     lines += ["", *textwrap.wrap(caption, 100, break_long_words=False, break_on_hyphens=False)]
     return "\n".join(lines).replace("\n\n\n", "\n\n")

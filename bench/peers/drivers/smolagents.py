@@ -12,7 +12,7 @@ from .base import SEGFAULT, Peer, Session
 class Driver(Peer):
     title = "smolagents local"
     notes = {
-        "new": "no process and no wall: the code runs in the program's own process",
+        "new": "no process of its own and no isolation: the code runs in the program's own process",
         "pandas": "imported once into the program's own process",
     }
     in_process = True

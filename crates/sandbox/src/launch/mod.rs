@@ -5,7 +5,7 @@ mod probe;
 mod session_ids;
 mod spawn_request;
 mod view;
-mod walls;
+mod wall_bits;
 
 pub use launcher::{LaunchPlan, Launched};
 pub use probe::{Mechanism, Probe, Verdict};
@@ -13,4 +13,4 @@ pub use session_ids::{SessionIds, is_session_id};
 pub use spawn_request::SpawnRequest;
 pub(crate) use spawn_request::{item, path_to_c_string};
 pub use view::{GUEST_DIRECTORY, View};
-pub use walls::{native_walls, reachable_rung};
+pub use wall_bits::{native_walls, reachable_rung};

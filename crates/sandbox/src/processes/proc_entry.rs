@@ -244,6 +244,7 @@ pub(crate) fn maps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn a_shared_mapping_of_a_file_is_told_from_the_others() {
@@ -270,6 +271,29 @@ mod tests {
             processor_time: Duration::from_millis(260),
         };
         assert_eq!(ProcStat::parse(text), Some(expected));
+    }
+
+    #[test]
+    fn threads_and_children_are_found_without_listing_where_there_is_one_thread() {
+        let mut child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let (own, other) = (ProcEntry::of(std::process::id()), ProcEntry::of(child.id()));
+        let listed = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    assert!(!own.has_one_thread());
+                    own.threads().len()
+                })
+                .join()
+        });
+        assert!(listed.unwrap() > 1);
+        assert!(own.children().contains(&child.id()));
+        assert!(other.has_one_thread());
+        assert_eq!(other.threads(), [child.id()]);
+        assert_eq!(other.children(), [] as [u32; 0]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!other.has_one_thread());
+        assert_eq!(other.threads(), [] as [u32; 0]);
     }
 
     #[test]

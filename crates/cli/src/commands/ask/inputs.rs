@@ -26,7 +26,7 @@ fn read_text(flag: &str, path: &Path) -> anyhow::Result<String> {
         .map_err(|error| Usage::plain(format!("{flag} {}: {error}", path.display())))
 }
 
-pub(super) fn read_json(path: &Path) -> anyhow::Result<Value> {
+pub(super) fn read_schema(path: &Path) -> anyhow::Result<Value> {
     let text = read_text("--schema", path)?;
     serde_json::from_str(&text).map_err(|error| {
         Usage::plain(format!(

@@ -194,7 +194,11 @@ async fn prepare(args: &AskArgs, setup: RunSetup, console: &Console) -> anyhow::
     if args.template.is_none() && question.trim().is_empty() {
         return Err(Usage::plain("the question is empty"));
     }
-    let schema = args.schema.as_deref().map(inputs::read_json).transpose()?;
+    let schema = args
+        .schema
+        .as_deref()
+        .map(inputs::read_schema)
+        .transpose()?;
     let template = args.template.as_deref();
     let template = template
         .map(|path| read_template("--template", path))
