@@ -23,6 +23,8 @@ use tokio::time::timeout;
 /// A standby has to return from one system call, and to fork. On a machine that is overloaded both take seconds, and a standby that is given up
 /// loses the newest state.
 const WAKE_LIMIT: Duration = Duration::from_secs(30);
+/// The same for the standbys after one that did not come up: code may have made them all hang.
+const NEXT_WAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A session that went back.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl Actor {
             self.let_go_of_taken_back().await;
         }
         self.drop_standbys_while_short_of_memory().await;
+        let mut limit = WAKE_LIMIT;
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
             let StandbyChannel {
@@ -73,7 +76,7 @@ impl Actor {
                 successor,
             } = standby.channel;
             let channel = Channel::new(channel, far).ok();
-            if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
+            if let Some((channel, copy)) = self.wake(standby.pid, channel, limit).await {
                 self.head.channel = channel;
                 self.checkpoints.head = standby.pid;
                 self.checkpoints.revision = standby.revision;
@@ -103,9 +106,9 @@ impl Actor {
                     )
                 }));
                 recovered.not_restored.extend(self.reopen_files().await);
-
                 return Some(recovered);
             }
+            limit = NEXT_WAKE_LIMIT;
         }
         let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
         // Where init is gone, with all standbys, the session is over: to begin again would take the files of its cells away.
@@ -189,9 +192,14 @@ impl Actor {
     }
 
     /// Returns its channel, and the copy of itself that it says to have left.
-    async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
+    async fn wake(
+        &mut self,
+        pid: u32,
+        channel: Option<Channel>,
+        limit: Duration,
+    ) -> Option<(Channel, Option<u32>)> {
         let mut channel = channel?;
-        let woken = timeout(WAKE_LIMIT, self.init.request(Wake { pid })).await;
+        let woken = timeout(limit, self.init.request(Wake { pid })).await;
         self.note_init_events();
         // An end that was told until now is that of the head before.
         self.head.ended = None;
@@ -205,7 +213,7 @@ impl Actor {
                 }
             }
         };
-        match timeout(WAKE_LIMIT, up).await {
+        match timeout(limit, up).await {
             Ok(Some(copy)) => Some((channel, copy)),
             _ => {
                 // Alive but silent, or dead again: either way it is no head.
