@@ -47,13 +47,26 @@ fn described(session: &Session, argument: &str) -> Vec<String> {
             .map(str::to_owned),
     );
     lines.extend(["cgroup", "oom_score_adj"].map(read));
-    let mut open: Vec<_> = fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    let mut open = open_descriptors(pid);
+    for _ in 0..100 {
+        if open == "0 1 2" {
+            break;
+        }
+        // The program may be about to load its libraries.
+        std::thread::sleep(Duration::from_millis(10));
+        open = open_descriptors(pid);
+    }
+    lines.push(open);
+    lines
+}
+
+fn open_descriptors(pid: u32) -> String {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("a process");
+    let mut open: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     open.sort();
-    lines.push(open.join(" "));
-    lines
+    open.join(" ")
 }
 
 #[test]

@@ -2,6 +2,7 @@ use super::*;
 
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
+use std::process::Command;
 use std::time::Duration;
 
 /// The path of a session's workspace inside.
@@ -64,6 +65,12 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
     let inode = rustix::fs::fstat(&far).unwrap().st_ino;
     assert_eq!(descriptors_waiting_in(far.as_raw_fd()), 1);
     assert_eq!(descriptors_waiting_in(near.as_raw_fd()), 0);
+    // This process stands for init, whose own sockets do not count.
+    let mut holder = Command::new("/bin/sleep")
+        .arg("60")
+        .stdin(far.try_clone().unwrap())
+        .spawn()
+        .unwrap();
     let all = own()
         .unlinked_files(&[], Path::new(WORKSPACE), &[])
         .in_flight;
@@ -83,6 +90,8 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
                         .in_flight
             })
     );
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 #[test]
