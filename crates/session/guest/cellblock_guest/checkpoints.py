@@ -116,7 +116,7 @@ def children() -> list[str]:
 
 
 def _has_children() -> bool:
-    """Whether there is a child process of any thread, also one that has ended. The kernel is asked: to open files takes longer."""
+    """Whether any thread has a child process, also one that has ended. The kernel is asked: to open files takes longer."""
     try:
         _waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _WAIT_FOR_ALL)
     except ChildProcessError:
