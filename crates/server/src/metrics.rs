@@ -25,6 +25,14 @@ pub(crate) struct Gauges {
     pub(crate) event_readers: usize,
 }
 
+/// Writes one value, with what it is.
+pub(crate) fn write_row(text: &mut String, kind: &str, name: &str, help: &str, value: f64) {
+    let _ = writeln!(
+        text,
+        "# HELP cellblock_{name} {help}\n# TYPE cellblock_{name} {kind}\ncellblock_{name} {value}"
+    );
+}
+
 impl Metrics {
     /// All values as text.
     pub(crate) fn render(&self, gauges: Gauges) -> String {
@@ -105,10 +113,7 @@ impl Metrics {
         ];
         let mut text = String::new();
         for (kind, name, help, value) in rows {
-            let _ = writeln!(
-                text,
-                "# HELP cellblock_{name} {help}\n# TYPE cellblock_{name} {kind}\ncellblock_{name} {value}"
-            );
+            write_row(&mut text, kind, name, help, value);
         }
         text
     }

@@ -133,3 +133,42 @@ fn a_mapped_file_that_is_too_large_to_compare_is_named_or_taken_back() {
     let is_taken_back = beginning(session.workspace(), "f") == "cell-1";
     assert!(is_named || is_taken_back, "{undone:?}");
 }
+
+/// The first crash leaves a head that was not looked at since. It has the same maps as the checkpoint that it was woken from.
+#[test]
+fn a_write_through_a_map_is_taken_back_after_a_second_crash() {
+    const ABORT: &str = "import os; os.abort()";
+    for rung in rungs() {
+        let session = open(builder().isolation(Isolation::on(rung)));
+        session.good(MAP);
+        // Files that were written lately are looked at in any case.
+        session.good("for n in range(40): open(f'other-{n}', 'w').close()");
+        pause();
+        session.run(ABORT);
+        let result = session.run(format!("map[0:6] = b'cell-2'; {ABORT}"));
+        assert_eq!(result.state.not_restored, [""; 0], "{rung:?}");
+        assert_eq!(beginning(session.workspace(), "f"), "cell-1", "{rung:?}");
+    }
+}
+
+/// The process maps the file when the checkpoint stands already.
+#[test]
+fn a_write_of_a_process_that_runs_on_is_taken_back_by_undo_or_named() {
+    for rung in rungs() {
+        let session = open(builder().isolation(Isolation::on(rung)));
+        session.good("open('f', 'w').write('cell-1' + 'A' * 4090)");
+        session.good("for n in range(40): open(f'other-{n}', 'w').close()");
+        session.good("import mmap, os, time\nif os.fork() == 0:\n    time.sleep(0.5); file = open('f', 'rb+')\n    map = mmap.mmap(file.fileno(), 4096); map[0:6] = b'child!'; time.sleep(60)");
+        sleep(Duration::from_millis(1500));
+        let undone = wait(session.undo(1)).unwrap();
+        let is_named = undone
+            .not_restored
+            .iter()
+            .any(|name| name.starts_with("f:"));
+        let found = beginning(session.workspace(), "f");
+        assert!(
+            found == "cell-1" || is_named,
+            "{rung:?}: {found}, {undone:?}"
+        );
+    }
+}

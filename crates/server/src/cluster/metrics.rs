@@ -1,6 +1,7 @@
 //! What a node of a cluster counts, for `/metrics`.
 
 use super::Cluster;
+use crate::metrics::write_row;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -124,11 +125,7 @@ impl Cluster {
         }
         let mut text = String::new();
         for (kind, name, help, value) in rows {
-            let name = format!("cellblock_cluster_{name}");
-            let _ = writeln!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
-            );
+            write_row(&mut text, kind, &format!("cluster_{name}"), help, value);
         }
         metrics.render_commits(&mut text);
         text
