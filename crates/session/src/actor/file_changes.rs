@@ -86,11 +86,11 @@ impl Actor {
     }
 
     /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
-    pub(crate) async fn note_held_files(&mut self, look: JoinHandle<HeldFiles>) {
+    pub(crate) async fn note_held_files(&mut self, look: Option<JoinHandle<HeldFiles>>) {
         /// A process that is about to end cannot be looked into.
         const MAX_LOOKS: u32 = 4;
         const PAUSE: Duration = Duration::from_millis(5);
-        let mut held = look.await.unwrap_or_default();
+        let mut held = found(look).await;
         for _ in 1..MAX_LOOKS {
             held.unknown
                 .retain(|pid| !self.checkpoints.is_standby(*pid));
@@ -98,8 +98,7 @@ impl Actor {
                 break;
             }
             sleep(PAUSE).await;
-            let look = self.files.disk.look_for_held_files();
-            held = look.await.unwrap_or_default();
+            held = found(self.files.disk.look_for_held_files()).await;
         }
         held.unknown
             .retain(|pid| !self.checkpoints.is_standby(*pid));
@@ -152,5 +151,12 @@ impl Actor {
     pub(crate) fn disk_limit(&self) -> Option<u64> {
         let walled = !self.options.isolation.without.contains(&Wall::Disk);
         walled.then_some(self.options.limits.disk)
+    }
+}
+
+async fn found(look: Option<JoinHandle<HeldFiles>>) -> HeldFiles {
+    match look {
+        Some(look) => look.await.unwrap_or_default(),
+        None => HeldFiles::default(),
     }
 }

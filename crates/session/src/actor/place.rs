@@ -5,12 +5,10 @@ use crate::actor::cell_run::CellRun;
 use cellblock_protocol::Stream;
 use std::ops::Range;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 
 /// How long the head may take to say where it is.
 const MAX_WAIT: Duration = Duration::from_millis(300);
-/// How often the pipe is looked at meanwhile.
-const LOOK_PERIOD: Duration = Duration::from_millis(1);
 /// The bytes in which the place is looked for. Code may write much more in that time.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 /// The first line of what Python writes about the thread that got the signal.
@@ -26,19 +24,15 @@ impl CellRun {
         actor.ask_for_place().await;
         let until = Instant::now() + MAX_WAIT;
         let mut said = Vec::new();
-        loop {
-            let mut written = Vec::new();
-            actor.head.pipes.drain(|stream, bytes| match stream {
+        // A pipe that never gets empty would be read for ever: `timeout_at` looks at the time only where nothing can be read.
+        while place_in(&said, self.number).is_none()
+            && Instant::now() < until
+            && let Ok(Ok((stream, bytes))) = timeout_at(until, actor.head.pipes.read()).await
+        {
+            match stream {
                 Stream::Stderr if said.len() < MAX_SEARCHED_BYTES => said.extend_from_slice(bytes),
-                stream => written.push((stream, bytes.to_vec())),
-            });
-            for (stream, bytes) in written {
-                self.add_output(stream, &bytes);
+                stream => self.add_output(stream, bytes),
             }
-            if place_in(&said, self.number).is_some() || Instant::now() >= until {
-                break;
-            }
-            sleep(LOOK_PERIOD).await;
         }
         let Some((block, place)) = place_in(&said, self.number) else {
             self.add_output(Stream::Stderr, &said);

@@ -397,17 +397,21 @@ impl Disk {
         self.meter.can_run_on()
     }
 
-    /// Begins to look for files that can be changed without being noticed, on a thread of its own.
+    /// The files of the workspace that spawned processes can write to.
     pub(crate) async fn held_by_spawned(&self) -> Vec<PathBuf> {
         let meter = Arc::clone(&self.meter);
         let look = spawn_blocking(move || meter.held_by_spawned());
         look.await.unwrap_or_default()
     }
 
-    /// Looks for files of the workspace that processes of the session hold.
-    pub(crate) fn look_for_held_files(&self) -> JoinHandle<HeldFiles> {
+    /// Begins to look for files of the workspace that processes of the session hold: they can be changed without being noticed. `None`
+    /// where there is no file.
+    pub(crate) fn look_for_held_files(&self) -> Option<JoinHandle<HeldFiles>> {
+        if self.quickly(Tracker::has_no_files) == Some(true) {
+            return None;
+        }
         let meter = Arc::clone(&self.meter);
-        spawn_blocking(move || meter.held_files())
+        Some(spawn_blocking(move || meter.held_files()))
     }
 
     /// What the cell that just ended changed.

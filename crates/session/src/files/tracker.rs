@@ -103,6 +103,14 @@ impl Tracker {
         &self.known
     }
 
+    /// Whether there is no file, and none can have come since the last look without being heard of.
+    pub(crate) fn has_no_files(&mut self) -> bool {
+        self.gather();
+        self.pending == ChangedPaths::default()
+            && self.left.is_empty()
+            && self.known.values().all(|seen| seen.kind != Kind::File)
+    }
+
     /// The paths of the files with these inodes.
     pub(crate) fn paths_of(&self, inodes: &HashSet<u64>) -> Vec<PathBuf> {
         if inodes.is_empty() {

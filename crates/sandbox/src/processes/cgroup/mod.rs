@@ -15,7 +15,7 @@ use rustix::fd::OwnedFd;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The file of version 1 with the limit of memory in TCP and UDP sockets.
@@ -50,6 +50,8 @@ pub struct CgroupLimits {
 pub struct Cgroup {
     directories: Vec<(PathBuf, Files)>,
     events: Option<fs::File>,
+    /// The file with the memory in use, from its first use on.
+    usage: OnceLock<Option<fs::File>>,
     limits: CgroupLimits,
     /// Bytes that are charged here and held by a fork of the session.
     allowed_for_forks: AtomicU64,
@@ -102,6 +104,7 @@ impl Cgroups {
         let mut cgroup = Cgroup {
             directories: Vec::new(),
             events: None,
+            usage: OnceLock::new(),
             limits,
             allowed_for_forks: AtomicU64::new(0),
         };
@@ -115,7 +118,7 @@ impl Cgroups {
         }
         cgroup.apply(limits.memory)?;
         cgroup.apply_cpus()?;
-        cgroup.events = cgroup.open_events();
+        cgroup.events = cgroup.open("memory.oom_control", "memory.events");
         Ok(cgroup)
     }
 
@@ -261,12 +264,12 @@ impl Cgroup {
             .unwrap_or(0)
     }
 
-    /// The file that counts the kills. It is read before each cell, so it is kept open.
-    fn open_events(&self) -> Option<fs::File> {
+    /// Opens a file of the memory's cgroup, by its name in both versions. It is read at each cell, so it is kept open.
+    fn open(&self, name_v1: &str, name_v2: &str) -> Option<fs::File> {
         self.directories.iter().find_map(|(path, files)| {
             let name = match files {
-                Files::MemoryV1 => "memory.oom_control",
-                Files::Unified => "memory.events",
+                Files::MemoryV1 => name_v1,
+                Files::Unified => name_v2,
                 Files::PidsV1 | Files::CpuV1 => return None,
             };
             fs::File::open(path.join(name)).ok()
@@ -303,20 +306,12 @@ impl Cgroup {
 
     /// Bytes of memory in use now, without what forks may hold.
     pub fn memory_used(&self) -> Option<u64> {
-        let file = |files| match files {
-            Files::MemoryV1 => Some("memory.usage_in_bytes"),
-            Files::Unified => Some("memory.current"),
-            Files::PidsV1 | Files::CpuV1 => None,
-        };
-        let (path, name) = self
-            .directories
-            .iter()
-            .find_map(|(path, files)| Some((path, file(*files)?)))?;
-        let used: u64 = fs::read_to_string(path.join(name))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()?;
+        let mut buffer = [0; 32];
+        let open = || self.open("memory.usage_in_bytes", "memory.current");
+        let usage = self.usage.get_or_init(open).as_ref()?;
+        let size = usage.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(&buffer[..size]).ok()?;
+        let used: u64 = text.trim().parse().ok()?;
         Some(used.saturating_sub(self.allowed_for_forks.load(Ordering::Relaxed)))
     }
 }
