@@ -278,6 +278,8 @@ mod tests {
             ("{'a': 1, 'b': 2}", json!({"b": 2, "a": 1})),
             ("[3, 1, 2]", json!([3, 1, 2])),
             ("3 rows\n1 file\n2 tables", json!([3, 2])),
+            ("43ab9c0d", json!("The hash is 43ab9c0d.")),
+            ("12345678e2", json!("1234567800")),
             ("count = 5", json!("There are 5 of them above 15000.")),
         ];
         for (printed, answer) in cases {
@@ -325,6 +327,8 @@ mod tests {
                 vec!["5.25"],
             ),
             ("[3, 1, 2]", json!([1, 2, 3]), vec!["[1,2,3]"]),
+            ("43ab9c0d", json!("43"), vec!["43"]),
+            ("43ab9c0d", json!("The hash is 43ab9c0e."), vec!["43ab9c0e"]),
         ];
         for (printed, answer, expected) in cases {
             assert_eq!(

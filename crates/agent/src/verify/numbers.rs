@@ -1,5 +1,7 @@
 //! The numbers of a text, as a person or a program writes them.
 
+use crate::verify::text_parts::is_hexadecimal;
+
 /// The digits up to which two whole numbers are compared as numbers. Longer ones are compared digit by digit.
 const MAX_EXACT_DIGITS: usize = 15;
 
@@ -42,6 +44,12 @@ pub(super) fn numbers(text: &str) -> Vec<Number> {
         let in_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
         if !chars[at].is_ascii_digit() || (in_word && chars[at - 1].is_ascii()) {
             at += 1;
+            continue;
+        }
+        let word = chars[at..].iter().take_while(|c| c.is_alphanumeric());
+        let word: String = word.collect();
+        if is_hexadecimal(&word) {
+            at += word.chars().count();
             continue;
         }
         let is_negative = at > 0

@@ -38,7 +38,18 @@ pub(super) fn quoted_texts(text: &str) -> Vec<String> {
     found
 }
 
-/// The names of a text: words with a capital letter that do not begin a sentence, and names of files.
+/// Whether a word is a hash, or an id in hexadecimal digits: the digits in it are no numbers.
+pub(super) fn is_hexadecimal(word: &str) -> bool {
+    /// Shorter words may be a number with a unit.
+    const MIN_LENGTH: usize = 8;
+    let has_digit = word.contains(|c: char| c.is_ascii_digit());
+    // `e` alone may be an exponent.
+    let has_letter = word.contains(['a', 'b', 'c', 'd', 'f']);
+    let is_all = word.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+    word.len() >= MIN_LENGTH && has_digit && has_letter && is_all
+}
+
+/// The names of a text: words with a capital letter that do not begin a sentence, names of files, and hashes.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut begins_sentence = true;
@@ -50,7 +61,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
             .is_some_and(|(stem, end)| !stem.is_empty() && (2..=5).contains(&end.len()))
             && bare.chars().any(char::is_alphabetic);
         let is_pronoun = matches!(bare, "I" | "It" | "The" | "A" | "An");
-        if (is_capital && !begins_sentence && !is_pronoun) || is_file {
+        if (is_capital && !begins_sentence && !is_pronoun) || is_file || is_hexadecimal(bare) {
             found.push(bare.to_owned());
         }
         begins_sentence = word.ends_with(['.', '!', '?', ':']);

@@ -15,8 +15,8 @@ use rustix::fd::OwnedFd;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The file of version 1 with the limit of memory in TCP and UDP sockets.
 const SOCKETS_V1: &str = "memory.kmem.tcp.limit_in_bytes";
