@@ -12,9 +12,9 @@ mod wire;
 
 pub use error::Error;
 pub use files::{
-    Access, Budget, Closed, Confined, Entry, FileSystem, Identity, Links, Reach, SET_ID_BITS, Step,
-    claim_directory, in_view_of, private_directory, private_file, remove_directory,
-    unguessable_name,
+    Access, Budget, Closed, Confined, Entry, FileSystem, Identity, Links, Listed, Reach,
+    SET_ID_BITS, Step, claim_directory, in_view_of, private_directory, private_file,
+    remove_directory, unguessable_name,
 };
 pub use launch::{
     GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, SessionIds, SpawnRequest, Verdict,

@@ -97,6 +97,23 @@ def test_a_link_tells_where_it_leads(shared):
     assert (info.name, info.symlink_target) == ("link.txt", "/home/user/target.txt")
 
 
+def test_links_are_followed_wherever_they_lead_inside(shared):
+    shared.commands.run("mkdir -p l/real && cd l && ln -s $PWD/real link && ln -s link second && ln -s nowhere broken && ln -s loop loop")
+    shared.files.write("l/link/file.txt", "old")
+    shared.commands.run("ln -s $PWD/l/link/file.txt l/file.txt")
+    shared.files.write("l/file.txt", "new")
+    assert shared.files.read("l/real/file.txt") == "new"
+    told = {entry.name: (entry.type, entry.symlink_target) for entry in shared.files.list("l")}
+    assert told == {
+        "real": (FileType.DIR, None),
+        "link": (FileType.SYMLINK, "/home/user/l/real"),
+        "second": (FileType.SYMLINK, "/home/user/l/real"),
+        "file.txt": (FileType.SYMLINK, "/home/user/l/link/file.txt"),
+        "broken": (FileType.SYMLINK, "nowhere"),
+        "loop": (FileType.SYMLINK, "loop"),
+    }
+
+
 def test_listings_go_as_deep_as_asked(shared):
     shared.files.make_dir("deep/a/b")
     shared.files.write("deep/f", "")

@@ -9,6 +9,11 @@ from e2b import AsyncSandbox  # noqa: E402
 from pydantic_ai_harness.e2b_sandbox import E2BSandboxBackend  # noqa: E402
 
 
+async def kill(backend: E2BSandboxBackend) -> None:
+    if backend.ref is not None:
+        await AsyncSandbox.kill(backend.ref.id)
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
@@ -21,3 +26,23 @@ class TestE2BBackend(conformance.WorkspaceBackendSuite):
         sandbox = await AsyncSandbox.create(timeout=300)
         yield E2BSandboxBackend(sandbox=sandbox)
         await sandbox.kill()
+
+    @pytest.fixture
+    async def fresh_backend(self, anyio_backend):
+        made = []
+
+        def make() -> E2BSandboxBackend:
+            made.append(E2BSandboxBackend(sandbox_timeout=300))
+            return made[-1]
+
+        yield make
+        for backend in made:
+            await kill(backend)
+
+    @pytest.fixture
+    def attach_backend(self):
+        return lambda ref: E2BSandboxBackend(ref=ref, sandbox_timeout=300)
+
+    @pytest.fixture
+    def destroy_environment(self):
+        return kill

@@ -5,6 +5,7 @@
 //! lead through links, and only to what is inside. And what is found is held by a descriptor ([`Entry`]): whatever is decided about it is done to that
 //! very file, never to its name again.
 
+use crate::files::absolute_links;
 use crate::files::entry::Entry;
 use crate::files::session_view::as_user;
 use crate::files::temporary_file::TemporaryFile;
@@ -23,11 +24,14 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A directory that is not left.
 #[derive(Debug)]
 pub struct Confined {
     directory: OwnedFd,
+    /// The absolute path that code of a session knows the directory by.
+    name: OnceLock<PathBuf>,
 }
 
 /// The owner and the permissions of a file.
@@ -99,7 +103,16 @@ impl Confined {
     }
 
     pub(crate) fn of(directory: OwnedFd) -> io::Result<Confined> {
-        Ok(Confined { directory })
+        Ok(Confined {
+            directory,
+            name: OnceLock::new(),
+        })
+    }
+
+    /// Sets the absolute path that code of a session knows the directory by. From then on a link inside to an absolute path below it is
+    /// followed where links are followed. The first name stays.
+    pub fn set_name(&self, name: &Path) {
+        self.name.get_or_init(|| name.to_owned());
     }
 
     /// The `stat` of the directory itself now.
@@ -328,18 +341,21 @@ impl Confined {
 
     fn resolve(&self, path: &Path, flags: OFlags, mode: Mode, links: Links) -> io::Result<OwnedFd> {
         plain_parts(path).try_for_each(|part| part.map(drop))?;
-        let path = if path.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            path
+        let open = |path: &Path, links: Links| {
+            let path = if path.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                path
+            };
+            openat2(&self.directory, path, flags, mode, links.rules())
         };
-        Ok(openat2(
-            self.directory.as_fd(),
-            path,
-            flags,
-            mode,
-            links.rules(),
-        )?)
+        match (open(path, links), self.name.get()) {
+            (Err(Errno::XDEV), Some(name)) => {
+                let plain = absolute_links::resolve(self, name, path)?;
+                Ok(open(&plain, Links::AreNotFollowed)?)
+            }
+            (opened, _) => Ok(opened?),
+        }
     }
 }
 

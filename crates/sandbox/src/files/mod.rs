@@ -1,5 +1,6 @@
 //! The host's access to directories that hostile code can change: no name in them is trusted.
 
+mod absolute_links;
 mod confined;
 mod entry;
 mod private;
@@ -13,5 +14,5 @@ pub use confined::{Access, Confined, FileSystem, Links, unguessable_name};
 pub use entry::{Entry, Identity, SET_ID_BITS};
 pub use private::{Reach, claim_directory, private_directory, private_file};
 pub use removal::remove_directory;
-pub use session_view::in_view_of;
+pub use session_view::{Listed, in_view_of};
 pub use walk::{Budget, Closed, Step};

@@ -8,7 +8,8 @@
 use crate::SessionProcesses;
 use crate::files::confined::Confined;
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fstatfs, openat, statat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fstatfs, openat,
+    readlinkat, statat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -17,7 +18,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Links;
 
@@ -37,7 +38,12 @@ pub fn in_view_of<T: Send>(
     if !processes.is_there() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    as_user(user, || work(&Confined::of(opened)?))
+    let confined = Confined::of(opened)?;
+    // Absolute links of the whole root may lead into `/proc`, of which the host sees more than the session: they stay refused.
+    if !directory.as_os_str().is_empty() {
+        confined.set_name(&Path::new("/").join(directory));
+    }
+    as_user(user, || work(&confined))
 }
 
 /// Does something as this user, where the host is root: in a thread of its own.
@@ -82,9 +88,20 @@ fn become_user((user, group): (Uid, Gid)) -> io::Result<()> {
     Ok(set_thread_res_uid(user, user, user)?)
 }
 
+/// An entry of a directory.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its name in the directory.
+    pub name: OsString,
+    /// Its `stat`; that of a link is the link's own.
+    pub stat: Stat,
+    /// The target of a link.
+    pub target: Option<PathBuf>,
+}
+
 impl Confined {
     /// What is in a directory, at most `most` entries. Links on the way are followed inside; those in the directory are not.
-    pub fn list(&self, path: &Path, most: usize) -> io::Result<Vec<(OsString, Stat)>> {
+    pub fn list(&self, path: &Path, most: usize) -> io::Result<Vec<Listed>> {
         let directory = self
             .find(path, Links::AreFollowedInside)?
             .read_directory()?;
@@ -106,7 +123,15 @@ impl Confined {
             }
             // What was removed meanwhile is not there.
             if let Ok(stat) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                found.push((OsString::from_vec(name.to_bytes().to_vec()), stat));
+                let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+                let target = is_link.then(|| readlinkat(&directory, name, Vec::new()).ok());
+                found.push(Listed {
+                    name: OsString::from_vec(name.to_bytes().to_vec()),
+                    stat,
+                    target: target
+                        .flatten()
+                        .map(|target| PathBuf::from(OsString::from_vec(target.into_bytes()))),
+                });
             }
         }
         Ok(found)

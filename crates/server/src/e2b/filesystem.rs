@@ -133,13 +133,7 @@ pub(super) async fn entry_at(sandbox: &Sandbox, path: &str) -> Result<Value, Rpc
 
 async fn described_entry(sandbox: &Sandbox, stat: &FileStat) -> Value {
     // A link has the type of what it leads to.
-    let target = match (stat.kind, &stat.target) {
-        (FileKind::Link, Some(target)) => {
-            let target = joined(&stat.path, target);
-            sandbox.live.session.paths().stat(&target).await.ok()
-        }
-        _ => None,
-    };
+    let target = end_of_links(sandbox, stat).await;
     let kind = target.as_ref().map_or(stat.kind, |target| target.kind);
     let mut entry = json!({
         "name": stat.name,
@@ -161,6 +155,21 @@ async fn described_entry(sandbox: &Sandbox, stat: &FileStat) -> Value {
         entry["metadata"] = json!(metadata);
     }
     entry
+}
+
+/// What a link leads to, through further links. `None` where nothing is there, and for what is no link.
+async fn end_of_links(sandbox: &Sandbox, stat: &FileStat) -> Option<FileStat> {
+    const MAX_LINKS: usize = 40;
+    let mut found = None;
+    for _ in 0..MAX_LINKS {
+        let at: &FileStat = found.as_ref().unwrap_or(stat);
+        let Some(target) = at.target.as_ref().filter(|_| at.kind == FileKind::Link) else {
+            return found;
+        };
+        let target = joined(&at.path, target);
+        found = Some(sandbox.live.session.paths().stat(&target).await.ok()?);
+    }
+    None
 }
 
 /// The path that a link at `path` leads to.

@@ -42,8 +42,9 @@ pub enum Existing {
 /// The files that a session sees, by absolute path.
 ///
 /// The workspace is read and written as the host's user, whatever permissions code has set there; everything else as the session's user. All of
-/// it stays inside the session's view: a link that leads out of the workspace, out of `/tmp` or out of `/dev/shm` is refused. Works while a cell runs. What is written to the workspace between cells is part of the state before the next cell,
-/// as with [`Session::put_file`], but is not in the journal.
+/// it stays inside the session's view: a link that leads out of the workspace, out of `/tmp` or out of `/dev/shm` is refused; one to an
+/// absolute path in its own place is followed. Works while a cell runs. What is written to the workspace between cells is part of the
+/// state before the next cell, as with [`Session::put_file`], but is not in the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Paths<'a> {
     session: &'a Session,

@@ -2,7 +2,7 @@
 
 use super::MAX_LISTED;
 use cellblock_protocol::{FileKind, FileStat};
-use cellblock_sandbox::{Confined, Links, Stat};
+use cellblock_sandbox::{Confined, Links, Listed, Stat};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ pub(super) fn list(
             }
             listed => listed?,
         };
-        for (name, stat) in listed {
-            let entry = describe(shown.join(&name), &stat);
+        for Listed { name, stat, target } in listed {
+            let mut entry = describe(shown.join(&name), &stat);
+            entry.target = target.map(|target| target.to_string_lossy().into_owned());
             if entry.kind == FileKind::Directory && depth > 1 {
                 open.push((path.join(&name), shown.join(&name), depth - 1));
             }

@@ -108,6 +108,7 @@ impl Prepared {
             workspace: parts.summary.workspace.unwrap_or(host_path),
             has_view: parts.summary.has_view,
         };
+        parts.workspace.directory().set_name(&layout.workspace);
         let shared = Shared {
             layout,
             id: parts.id,

@@ -166,6 +166,65 @@ open('target', 'w').write('untouched')",
 }
 
 #[test]
+fn an_absolute_link_is_followed_where_it_stays_in_its_place() {
+    let session = session();
+    session.good(
+        "import os
+for place in ('/workspace', '/tmp', '/dev/shm'):
+    os.makedirs(place + '/real/deep')
+    os.symlink(place + '/real', place + '/directory')
+    os.symlink(place + '/directory/file', place + '/file')
+    os.symlink(place + '/../../etc/passwd', place + '/out')
+    os.symlink(place + '/loop', place + '/loop')
+    os.symlink('/tmp/target' if place == '/workspace' else '/workspace/target', place + '/sideways')
+for path in ('/workspace/target', '/tmp/target'):
+    open(path, 'w').write('untouched')",
+    );
+    let paths = session.paths();
+    for place in ["/workspace", "/tmp", "/dev/shm"] {
+        let at = |name: &str| format!("{place}/{name}");
+        write(&session, &at("directory/file"), b"old").unwrap();
+        write(&session, &at("file"), b"new").unwrap();
+        wait(paths.make_dir(&at("directory/deep/er"))).unwrap();
+        assert_eq!(wait(paths.read(&at("real/file"), 0, 99)).unwrap(), b"new");
+        assert_eq!(
+            names(&session, &at("directory"), 3),
+            ["deep", "deep/er", "file"].map(|name| at(&format!("directory/{name}")))
+        );
+        let stat = wait(paths.stat(&at("directory/file"))).unwrap();
+        assert_eq!((stat.kind, stat.bytes), (FileKind::File, 3));
+        for link in ["out", "loop", "sideways"] {
+            assert!(wait(paths.read(&at(link), 0, 99)).is_err(), "{link}");
+            assert!(write(&session, &at(link), b"x").is_err(), "{link}");
+        }
+    }
+    for path in ["/workspace/target", "/tmp/target"] {
+        assert_eq!(wait(paths.read(path, 0, 99)).unwrap(), b"untouched");
+    }
+}
+
+#[test]
+fn a_listing_has_the_targets_of_links() {
+    let session = session();
+    session.good(
+        "import os\nos.mkdir('/tmp/d')\nos.symlink('d', '/tmp/l')\nos.symlink('nowhere', '/tmp/n')",
+    );
+    let listed = wait(session.paths().list("/tmp", 1)).unwrap();
+    let found: Vec<_> = listed
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.kind, entry.target.as_deref()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("d", FileKind::Directory, None),
+            ("l", FileKind::Link, Some("d")),
+            ("n", FileKind::Link, Some("nowhere")),
+        ]
+    );
+}
+
+#[test]
 fn files_are_worked_with_while_a_cell_runs() {
     let session = session();
     let mut running = session.start("import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nopen('/tmp/go').read()");
