@@ -126,8 +126,9 @@ async fn a_run_whose_node_was_lost_while_it_opened_the_session_opens_another() {
     });
     let gateway = gateway.await;
     let question = "What is 6 times 7?";
-    let asked = gateway.caller().post("/v1/runs", json!({"text": question}));
-    let asked = asked.await.json();
+    let caller = gateway.caller();
+    let asked = caller.post("/v1/runs", json!({"text": question})).await;
+    let asked = asked.json();
     let path = format!("/v1/runs/{}", asked["id"].as_str().expect("an id"));
     // A node begins the run and claims a session for it. Then it is lost.
     let engine = &cluster.engine;
