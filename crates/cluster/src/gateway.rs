@@ -157,16 +157,19 @@ impl Gateway {
         NodeHealth::Gone
     }
 
-    /// Asks the node of a session to let go of it. Returns whether the node is gone, so that the session can be taken at once; else the
-    /// directory says when it can.
+    /// Asks the node of a session to let go of it. Returns whether the node is gone or does not have the session, so that the session can
+    /// be taken at once; else the directory says when it can.
     pub async fn release(&self, session: &SessionId, known: &Placed) -> bool {
         self.forget(session);
         let request = Request::Release {
             session: session.clone(),
             epoch: known.epoch,
         };
+        let moved = Reply::Refused {
+            why: Refusal::Moved,
+        };
         match self.ask(&known.entry.node, &request).await {
-            Ok(_) => false,
+            Ok(reply) => reply == moved,
             Err(RequestError::NoResponder) => true,
             Err(RequestError::Silent) => self.has_lapsed(&known.entry.node).await.unwrap_or(false),
         }

@@ -10,6 +10,13 @@ use std::time::{Duration, Instant};
 /// How long a run may take on a busy machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 
+/// How long a run that lost its node may take to get on, with the replay of its cells.
+const KILL_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long a cell of a run that is to be killed takes: long enough to be hit while it runs. Each node that takes the run runs all cells
+/// before it once more.
+const CELL_SECONDS: f64 = 0.3;
+
 /// A model that asks for so many cells, each of which adds its number to a list and takes some time, and then answers.
 fn counting_model(cells: usize, seconds: f64) -> FakeModel {
     FakeModel::by(move |request| {
@@ -87,8 +94,11 @@ async fn recorded_replies(node: &Node, id: &str) -> usize {
 fn a_run_whose_nodes_are_killed_answers_once_and_pays_no_reply_twice() {
     let kills = if is_long() { 20 } else { 3 };
     let cells = kills + 2;
-    let model = counting_model(cells, 1.0);
-    let arguments = arguments(&model);
+    let model = counting_model(cells, CELL_SECONDS);
+    let mut arguments = arguments(&model);
+    // A run has 20 steps if nothing else is said.
+    let steps = (cells + 1).to_string();
+    arguments.extend(["--max-steps", &steps]);
     with_nodes(&arguments, async |engine, mut nodes| {
         let (status, run) = submit(&nodes[0], "Count.", Some("count")).await;
         assert_eq!(status, 202, "{run}");
@@ -104,7 +114,11 @@ fn a_run_whose_nodes_are_killed_answers_once_and_pays_no_reply_twice() {
                 {
                     break place;
                 }
-                assert!(begun.elapsed() < RUN_TIMEOUT, "{kill}");
+                let path = format!("/v1/runs/{id}");
+                let (_, run) = through.send("GET", &path, None, None).await.unwrap();
+                let has_ended = run["answer"].is_string() || run["status"] == "error";
+                assert!(!has_ended, "ended after {kill} kills: {run}");
+                assert!(begun.elapsed() < KILL_TIMEOUT, "{kill} kills: {run}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             };
             let killed = nodes.remove(place);

@@ -266,13 +266,8 @@ impl Node {
             }) => self.pass_on(incoming, &session, epoch, key, cell),
             Ok(Request::Adopt { session, seen }) => self.adopt(incoming, session, seen),
             Ok(Request::Release { session, epoch }) => {
-                let node = Arc::clone(self);
-                if node.epoch_of(&session) == Some(epoch) {
-                    self.spawn(async move {
-                        node.end(&session, SessionState::Asleep).await;
-                    });
-                }
-                incoming.reply(encode(&Reply::Done));
+                let reply = self.let_go(session, epoch);
+                incoming.reply(encode(&reply));
             }
             Ok(Request::SetState { state }) => {
                 let node = Arc::clone(self);
@@ -290,6 +285,29 @@ impl Node {
                 let message = format!("the request is not understood: {error}");
                 refuse(incoming, Refusal::Failed { message });
             }
+        }
+    }
+
+    /// Begins to put a session to sleep. A node that the directory names need not have the session: its claim was made and the engine
+    /// failed then, or the entry could not be changed when the session was put to sleep.
+    fn let_go(self: &Arc<Self>, session: SessionId, epoch: Epoch) -> Reply {
+        let owned = {
+            let sessions = lock(&self.sessions);
+            if sessions.adopting.contains(&session) {
+                return Reply::Running;
+            }
+            sessions.owned.get(&session).map(|owned| owned.epoch)
+        };
+        match owned {
+            Some(owned) if owned == epoch => {
+                let node = Arc::clone(self);
+                self.spawn(async move {
+                    node.end(&session, SessionState::Asleep).await;
+                });
+                Reply::Done
+            }
+            Some(_) => refused(Refusal::Epoch),
+            None => refused(Refusal::Moved),
         }
     }
 

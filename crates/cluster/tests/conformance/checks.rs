@@ -1,7 +1,9 @@
 //! The checks themselves. Each has names of its own, because engines may outlive a test.
 
+mod moves;
 mod runs;
 
+pub(crate) use moves::*;
 pub(crate) use runs::*;
 
 use crate::{SHORT_LEASE, tokio_runtime};

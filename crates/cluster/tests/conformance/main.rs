@@ -49,6 +49,8 @@ macro_rules! conformance {
             a_run_is_taken_once_and_its_first_end_stays
             a_run_whose_node_is_gone_goes_on_elsewhere_from_its_record
             a_run_of_a_living_node_stays_there
+            a_session_that_its_node_does_not_have_can_be_taken
+            a_session_that_its_node_has_is_let_go_of_first
             a_removed_entry_is_gone_and_epochs_go_on
             events_come_in_order_and_from_any_place_on
             two_readers_get_all_events

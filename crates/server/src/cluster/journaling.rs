@@ -1,10 +1,12 @@
 //! The way of a session's records into the journal of the cluster: what happened is stored before its caller is answered.
 
+use super::sessions::session_id;
 use super::slot::Slot;
-use super::workspace;
+use super::{Cluster, unavailable, workspace};
+use crate::error::ApiError;
 use bytes::Bytes;
-use cellblock_cluster::engine::{Blobs, Digest};
-use cellblock_cluster::{OwnRecord, RequestKey, RunError};
+use cellblock_cluster::engine::{Blobs, Digest, EngineError};
+use cellblock_cluster::{Chain, OwnRecord, RecordBody, RequestKey, RunError};
 use cellblock_host::Session;
 use cellblock_session::journal::{JournalSink, Record};
 use serde_json::{Value, json};
@@ -167,11 +169,35 @@ impl fmt::Debug for ClusterSink {
     }
 }
 
+impl Cluster {
+    /// What was recorded of a session. Nothing, if its node was lost before the session was there.
+    pub(super) async fn entries(&self, id: &str) -> Result<Vec<JournalEntry>, ApiError> {
+        let session = session_id(id)?;
+        let failed = |error: EngineError| unavailable(&error.0);
+        let last = self.engine.journals.last(&session).await.map_err(failed)?;
+        let Some(last) = last else {
+            return Ok(Vec::new());
+        };
+        let stored = self.engine.journals.read(&session, last.sequence).await;
+        let mut chain = Chain::start();
+        let mut entries = Vec::new();
+        for stored in stored.map_err(failed)? {
+            let record = chain.follow(&stored.record);
+            let record = record.map_err(|error| ApiError::internal(error.to_string()))?;
+            if let RecordBody::Cell { cell, .. } = record.body {
+                let entry = read_entry(&*self.engine.blobs, &cell).await;
+                entries.push(entry.map_err(ApiError::internal)?);
+            }
+        }
+        Ok(entries)
+    }
+}
+
 /// The records of an entry of a journal, and what it says about files.
-pub(super) async fn read_entry(
-    blobs: &dyn Blobs,
-    cell: &Value,
-) -> Result<(Vec<Record>, Option<Value>), String> {
+pub(super) type JournalEntry = (Vec<Record>, Option<Value>);
+
+/// Reads an entry of a journal.
+pub(super) async fn read_entry(blobs: &dyn Blobs, cell: &Value) -> Result<JournalEntry, String> {
     #[derive(serde::Deserialize)]
     struct Entry {
         records: Vec<Record>,

@@ -9,7 +9,7 @@ use crate::error::ApiError;
 use crate::routes::chats::{AskedRun, MessageRequest};
 use crate::state::AppState;
 use axum::http::StatusCode;
-use cellblock_cluster::engine::{Digest, NodeState};
+use cellblock_cluster::engine::{Digest, NodeState, Placed, SessionState};
 use cellblock_cluster::{OpenRun, RunId, RunTicket, Submitted, TakenRun, wait_of};
 use cellblock_tools::HappenedCell;
 use serde_json::{Value, json};
@@ -355,13 +355,20 @@ impl Cluster {
         state.run_queued(&caller, queued).await
     }
 
-    /// The session that was opened for a chat, wherever it is.
+    /// The session that was opened for a chat, wherever it is. One without a record was never there, because its node was lost while it
+    /// opened the session: it is closed, and the run opens another.
     async fn session_of_chat(&self, user: &str, chat: &str) -> Result<Option<String>, ApiError> {
         let sessions = self.sessions_of(user).await?;
-        let found = sessions
-            .into_iter()
-            .find(|(_, placed)| placed.entry.about["chat"] == chat);
-        Ok(found.map(|(id, _)| id))
+        let of_chat = |(_, placed): &(String, Placed)| placed.entry.about["chat"] == chat;
+        for (id, placed) in sessions.into_iter().filter(of_chat) {
+            if !self.entries(&id).await?.is_empty() {
+                return Ok(Some(id));
+            }
+            if placed.entry.state != SessionState::Closed {
+                self.close(&id).await?;
+            }
+        }
+        Ok(None)
     }
 
     /// The cells of a session after the one with this number, whose effects were kept.

@@ -1,6 +1,6 @@
 //! Real sessions as the cluster's library sees them: opened for an owner, rebuilt from records, ended with their ownership.
 
-use super::journaling::{ClusterSink, Note, read_entry};
+use super::journaling::{ClusterSink, JournalEntry, Note, read_entry};
 use super::slot::Slot;
 use super::workspace::Manifest;
 use super::{Cluster, KeyState, unavailable};
@@ -74,7 +74,7 @@ struct OwnedSession {
     slot: Arc<Slot>,
     receiver: Option<mpsc::Receiver<OwnRecord>>,
     /// The recorded entries, until the rebuild.
-    entries: Vec<(Vec<Record>, Option<Value>)>,
+    entries: Vec<JournalEntry>,
 }
 
 impl Interpreter for OwnedSession {
@@ -203,10 +203,7 @@ impl Drop for OwnedSession {
 }
 
 /// The journal that the entries of a cluster's journal make, and the files that belong to it.
-fn journal_of(
-    id: &str,
-    entries: Vec<(Vec<Record>, Option<Value>)>,
-) -> Result<(Journal, Manifest), ApiError> {
+fn journal_of(id: &str, entries: Vec<JournalEntry>) -> Result<(Journal, Manifest), ApiError> {
     let records = entries
         .iter()
         .flat_map(|(records, _)| records.iter().cloned());
@@ -378,20 +375,9 @@ impl Cluster {
 
     /// The journal of a session, from the cluster.
     pub(crate) async fn journal(&self, id: &str) -> Result<Journal, ApiError> {
-        let session = session_id(id)?;
-        let failed = |error: cellblock_cluster::engine::EngineError| unavailable(&error.0);
-        let last = self.engine.journals.last(&session).await.map_err(failed)?;
-        let last = last.ok_or_else(|| ApiError::not_found("journal"))?;
-        let stored = self.engine.journals.read(&session, last.sequence).await;
-        let mut chain = cellblock_cluster::Chain::start();
-        let mut entries = Vec::new();
-        for stored in stored.map_err(failed)? {
-            let record = chain.follow(&stored.record);
-            let record = record.map_err(|error| ApiError::internal(error.to_string()))?;
-            if let cellblock_cluster::RecordBody::Cell { cell, .. } = record.body {
-                let entry = read_entry(&*self.engine.blobs, &cell).await;
-                entries.push(entry.map_err(ApiError::internal)?);
-            }
+        let entries = self.entries(id).await?;
+        if entries.is_empty() {
+            return Err(ApiError::not_found("journal"));
         }
         journal_of(id, entries).map(|(journal, _)| journal)
     }

@@ -3,8 +3,10 @@
 use crate::common::{Caller, TestServer, host};
 use crate::runs::scripted;
 use axum::http::StatusCode;
-use cellblock_cluster::engine::{Engine, NodeState, SessionState};
-use cellblock_cluster::{NodeId, Request, Runtime, SessionId, TokioRuntime, embedded};
+use cellblock_cluster::engine::{Engine, Entry, NodeState, SessionState};
+use cellblock_cluster::{
+    NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
+};
 use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -115,6 +117,65 @@ async fn a_description_does_not_wake_a_session_that_sleeps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_node_was_lost_while_it_opened_the_session_opens_another() {
+    let cluster = Cluster::new();
+    let replies = ["```python\nx = 6 * 7; x\n```", "It is 42."];
+    let gateway = Node::start(&cluster, "a", |options, node| {
+        options.agent = Some(scripted(&replies));
+        node.run_slots = 0;
+    });
+    let gateway = gateway.await;
+    let question = "What is 6 times 7?";
+    let caller = gateway.caller();
+    let asked = caller.post("/v1/runs", json!({"text": question})).await;
+    let asked = asked.json();
+    let path = format!("/v1/runs/{}", asked["id"].as_str().expect("an id"));
+    // A node begins the run and claims a session for it. Then it is lost.
+    let engine = &cluster.engine;
+    let lost = NodeId::new("lost").expect("a name");
+    let queue = RunQueue::new(engine.clone(), Arc::new(cluster.clock.clone()));
+    let taken = queue.take(&lost, 1, |_| false).await.expect("an engine");
+    let mut taken = taken.expect("a run");
+    let begun =
+        json!({"event": "begun", "question": question, "model": "scripted", "format": "markdown"});
+    let event = json!({ "run_event": begun });
+    let noted = taken.journal.append(RecordBody::Event { event }).await;
+    noted.expect("a record");
+    let session = SessionId::new("s-lost").expect("an id");
+    let entry = Entry {
+        node: lost,
+        state: SessionState::Live,
+        about: json!({"user": taken.run.ticket.user, "chat": asked["chat"], "created_at": asked["created_at"]}),
+    };
+    let claimed = engine.directory.claim(&session, None, &entry).await;
+    claimed.expect("a claim");
+    let _worker = Node::start(&cluster, "b", |options, _| {
+        options.agent = Some(scripted(&replies));
+    })
+    .await;
+    let told = ended(&gateway, &path).await;
+    assert_eq!(told["answer"], "It is 42.", "{told}");
+    assert_ne!(told["session"], session.as_str(), "{told}");
+    let opened = told["session"].as_str().expect("a session");
+    let result = gateway.caller().run(opened, "x").await;
+    assert_eq!(result["value"]["repr"], "42", "{result}");
+    let placed = engine.directory.get(&session).await.expect("an engine");
+    assert_eq!(placed.expect("an entry").entry.state, SessionState::Closed);
+}
+
+/// Asks until the run has ended.
+async fn ended(node: &Node, path: &str) -> Value {
+    for _ in 0..1200 {
+        let told = node.caller().get(path).await.json();
+        if told["status"] != "waiting" && told["status"] != "running" {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the run does not end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_queued_once_for_each_key_and_told_alike_by_all_nodes() {
     let cluster = Cluster::new();
     let replies = [
@@ -155,16 +216,6 @@ async fn a_run_is_queued_once_for_each_key_and_told_alike_by_all_nodes() {
         .await;
     assert_eq!(cancelled.status, StatusCode::OK, "{}", cancelled.text());
     let path = format!("/v1/runs/{id}");
-    let ended = async |node: &Node, path: &str| -> Value {
-        for _ in 0..1200 {
-            let told = node.caller().get(path).await.json();
-            if told["status"] != "waiting" && told["status"] != "running" {
-                return told;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the run does not end")
-    };
     let told = ended(&second, &path).await;
     assert_eq!(told["answer"], "It is 42.", "{told}");
     assert_eq!(ended(&first, &path).await["answer"], "It is 42.");
