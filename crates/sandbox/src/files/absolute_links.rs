@@ -14,13 +14,20 @@ use std::path::{Component, Path, PathBuf};
 
 /// The most links on the way to a file, as the kernel has it.
 const MAX_LINKS: usize = 40;
+/// The most parts on the way, those of links included: each is looked up from the beginning.
+const MAX_PARTS: usize = 4096;
 
 /// The path below `directory`, which code knows as `name`, that `path` leads to. What is not there yet is taken as it is written.
 pub(super) fn resolve(directory: &Confined, name: &Path, path: &Path) -> io::Result<PathBuf> {
     let mut plain = PathBuf::new();
     let mut waiting = parts_of(path);
     let mut links = 0;
+    let mut parts = 0;
     while let Some(part) = waiting.pop_front() {
+        parts += 1;
+        if parts > MAX_PARTS {
+            return Err(Errno::NAMETOOLONG.into());
+        }
         if part == ".." {
             if !plain.pop() {
                 return Err(Errno::XDEV.into());

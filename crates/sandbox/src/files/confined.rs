@@ -350,7 +350,7 @@ impl Confined {
             openat2(&self.directory, path, flags, mode, links.rules())
         };
         match (open(path, links), self.name.get()) {
-            (Err(Errno::XDEV), Some(name)) => {
+            (Err(Errno::XDEV), Some(name)) if links == Links::AreFollowedInside => {
                 let plain = absolute_links::resolve(self, name, path)?;
                 Ok(open(&plain, Links::AreNotFollowed)?)
             }
