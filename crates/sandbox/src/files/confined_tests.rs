@@ -321,3 +321,46 @@ fn a_directory_of_another_user_is_not_given_away_when_names_are_exchanged() {
     made.unwrap();
     assert_eq!(fs::metadata(scene.inside("a/b")).unwrap().uid(), USER);
 }
+
+#[test]
+fn an_absolute_link_is_followed_below_the_name_that_code_knows_and_nowhere_else() {
+    let scene = Scene::new();
+    fs::create_dir(scene.inside("real")).unwrap();
+    fs::write(scene.inside("real/file"), "text").unwrap();
+    symlink("/place/real", scene.inside("inside")).unwrap();
+    symlink("/place/../place/real", scene.inside("around")).unwrap();
+    symlink(scene.host.path(), scene.inside("outside")).unwrap();
+    symlink("/place/loop", scene.inside("loop")).unwrap();
+    assert!(scene.read("inside/file").is_err());
+
+    scene.confined.set_name(Path::new("/place"));
+    assert_eq!(scene.read("inside/file").unwrap(), "text");
+    for refused in ["outside/secret", "loop", "around/file"] {
+        assert!(scene.read(refused).is_err(), "{refused}");
+    }
+    assert!(scene.write("outside/secret", "changed").is_err());
+    assert_eq!(scene.secret(), "secret");
+}
+
+#[test]
+fn a_way_through_absolute_links_that_is_too_long_is_refused() {
+    let scene = Scene::new();
+    scene.confined.set_name(Path::new("/place"));
+    let deep = vec!["d"; 200].join("/");
+    fs::create_dir_all(scene.inside(&deep)).unwrap();
+    for number in 0..30 {
+        let next = format!("/place/{deep}/link{}", number + 1);
+        let place = match number {
+            0 => "link0".to_owned(),
+            number => format!("{deep}/link{number}"),
+        };
+        symlink(next, scene.inside(&place)).unwrap();
+    }
+    fs::write(scene.inside(&format!("{deep}/link30")), "text").unwrap();
+    assert_eq!(scene.read(&format!("{deep}/link29")).unwrap(), "text");
+    let error = scene.read("link0").unwrap_err();
+    assert_eq!(
+        error.raw_os_error(),
+        Some(Errno::NAMETOOLONG.raw_os_error())
+    );
+}

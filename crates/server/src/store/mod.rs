@@ -30,7 +30,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -46,8 +46,26 @@ pub(crate) struct Store {
     path: Arc<PathBuf>,
     clock: Clock,
     first_link: FirstLink,
-    /// Held as long as the store is open.
-    _lock: Arc<StoreLock>,
+    /// Dropped after `work`, whose end ends the thread.
+    _thread: Arc<StoreThread>,
+}
+
+/// The thread that has the connection, and the lock that is held until the connection is closed.
+#[derive(Debug)]
+struct StoreThread {
+    thread: Option<JoinHandle<()>>,
+    _lock: StoreLock,
+}
+
+impl Drop for StoreThread {
+    fn drop(&mut self) {
+        // A job that holds the last handle is a part of the thread, and cannot wait for its end.
+        let thread = self.thread.take();
+        let others = thread.filter(|thread| thread.thread().id() != thread::current().id());
+        if let Some(thread) = others {
+            let _ = thread.join();
+        }
+    }
 }
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -169,7 +187,7 @@ impl Store {
                     job(&mut connection);
                 }
             });
-        started.map_err(|source| StoreError::Unusable {
+        let thread = started.map_err(|source| StoreError::Unusable {
             path: path.clone(),
             source,
         })?;
@@ -178,7 +196,10 @@ impl Store {
             path: Arc::new(path),
             clock,
             first_link: FirstLink::default(),
-            _lock: Arc::new(lock),
+            _thread: Arc::new(StoreThread {
+                thread: Some(thread),
+                _lock: lock,
+            }),
         })
     }
 
