@@ -104,6 +104,9 @@ fn results_of(
     used: &mut [bool],
     repairs: &mut Vec<HistoryRepair>,
 ) -> Vec<Option<String>> {
+    if assistant.tool_calls.is_empty() {
+        return Vec::new();
+    }
     let mut follows = true;
     let mut candidates = Vec::new();
     for (index, message) in messages.iter().enumerate().skip(position + 1) {

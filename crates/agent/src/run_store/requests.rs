@@ -118,13 +118,22 @@ impl RequestLog {
         let mut new = Vec::new();
         let messages = request.messages.iter();
         let messages = messages
-            .map(|message| self.number(json!(message), &mut new))
+            .map(|message| self.number(message, &mut new))
             .collect();
         let tools = match request.tools.is_empty() {
             true => None,
-            false => Some(self.number(json!(request.tools), &mut new)),
+            false => Some(self.number(&request.tools, &mut new)),
         };
-        let mut options = match json!(request) {
+        // Without the messages, of which there are many.
+        let options = Request {
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tool_choice: request.tool_choice.clone(),
+            response_format: request.response_format.clone(),
+            stop: request.stop.clone(),
+            ..*request
+        };
+        let mut options = match json!(options) {
             Value::Object(options) => options,
             _ => Map::new(),
         };
@@ -141,12 +150,14 @@ impl RequestLog {
     }
 
     /// The number of a text. A text that is not written yet is added to `new`.
-    fn number(&mut self, text: Value, new: &mut Vec<Arc<Value>>) -> usize {
-        let hash = self.hasher.hash_one(text.to_string());
+    fn number(&mut self, text: &impl Serialize, new: &mut Vec<Arc<Value>>) -> usize {
+        // Every request has all messages of the request before it: only a new one becomes a value.
+        let written = serde_json::to_string(text).unwrap_or_default();
+        let hash = self.hasher.hash_one(written);
         if let Some(number) = self.numbers.get(&hash) {
             return *number;
         }
-        let mut kept = self.secrets.redact_field("", bounded(text));
+        let mut kept = self.secrets.redact_field("", bounded(json!(text)));
         self.bytes += kept.to_string().len();
         if self.bytes > MAX_MESSAGE_BYTES {
             kept = Value::Null;
