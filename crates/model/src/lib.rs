@@ -28,7 +28,8 @@ pub use reply::{FinishReason, Reply, ReplyRepair};
 pub use request::{Request, ResponseFormat, ToolChoice};
 pub use scripted::ScriptedModel;
 pub use tokens::{
-    Cost, Prices, Usage, estimate_messages, estimate_reply, estimate_request, estimate_tokens,
+    Cost, Prices, Usage, estimate_message, estimate_messages, estimate_reply, estimate_request,
+    estimate_tokens,
 };
 
 /// The code of the page about models, as a test.

@@ -21,7 +21,7 @@ pub struct ScriptedModel {
     name: String,
     capabilities: Capabilities,
     answer: Arc<AnswerRequest>,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Arc<Request>>>>,
 }
 
 /// Answers a request. The number says how many requests came before it.
@@ -70,7 +70,8 @@ impl ScriptedModel {
     /// The requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         let requests = self.requests.lock();
-        requests.unwrap_or_else(PoisonError::into_inner).clone()
+        let requests = requests.unwrap_or_else(PoisonError::into_inner);
+        requests.iter().map(|request| (**request).clone()).collect()
     }
 }
 
@@ -86,10 +87,11 @@ impl Model for ScriptedModel {
     fn stream(&self, request: Request) -> ReplyStream {
         let answer = Arc::clone(&self.answer);
         let requests = Arc::clone(&self.requests);
+        let request = Arc::new(request);
         let reply = async move {
             let index = {
                 let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
-                requests.push(request.clone());
+                requests.push(Arc::clone(&request));
                 requests.len() - 1
             };
             stream_of(answer(&request, index))

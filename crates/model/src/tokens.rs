@@ -113,7 +113,8 @@ pub fn estimate_reply(reply: &Reply) -> u64 {
     estimate_tokens(&reply.reasoning) + estimate_message(&reply.message())
 }
 
-fn estimate_message(message: &Message) -> u64 {
+/// Estimates the tokens of a message.
+pub fn estimate_message(message: &Message) -> u64 {
     let content = match message {
         Message::User {
             content: Content::Parts(parts),

@@ -1,7 +1,7 @@
 //! The messages of a conversation, and how they are shortened to fit the model's context.
 
 use super::summary::{AttemptNote, SessionOverview, Summary};
-use cellblock_model::{Content, Message, Part, estimate_messages};
+use cellblock_model::{Content, Message, Part, estimate_message, estimate_messages};
 use cellblock_protocol::Locale;
 
 /// The rounds at the end that are not shortened.
@@ -13,14 +13,57 @@ const SHORTENED_CHARS: usize = 600;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConversationHistory {
     system: String,
+    system_tokens: u64,
     entries: Vec<Entry>,
     summary: Summary,
 }
 
+/// A part of the conversation with its estimated tokens, so that a step does not count the whole conversation again.
 #[derive(Clone, Debug)]
-enum Entry {
+struct Entry {
+    content: EntryContent,
+    tokens: u64,
+}
+
+#[derive(Clone, Debug)]
+enum EntryContent {
     Question(Message),
     Round(Round),
+}
+
+impl Entry {
+    fn new(content: EntryContent) -> Entry {
+        let tokens = content.tokens();
+        Entry { content, tokens }
+    }
+
+    fn is_question(&self) -> bool {
+        matches!(self.content, EntryContent::Question(_))
+    }
+
+    /// Shortens a question, or the results of a round.
+    fn shorten(&mut self, max_chars: usize) {
+        match &mut self.content {
+            EntryContent::Question(question) => shorten(question, max_chars),
+            EntryContent::Round(round) => {
+                for message in &mut round.results {
+                    shorten(message, max_chars);
+                }
+            }
+        }
+        self.tokens = self.content.tokens();
+    }
+}
+
+impl EntryContent {
+    fn tokens(&self) -> u64 {
+        match self {
+            EntryContent::Question(question) => estimate_message(question),
+            EntryContent::Round(round) => {
+                estimate_message(&round.reply) + estimate_messages(&round.results)
+            }
+        }
+    }
 }
 
 /// A reply with the results of its actions. The two are shortened or dropped together, so a call is never separated from its result.
@@ -55,17 +98,24 @@ pub(crate) struct TokenChange {
 impl ConversationHistory {
     /// Sets the system prompt.
     pub(crate) fn set_system(&mut self, system: String) {
+        self.system_tokens = estimate_message(&Message::system(system.as_str()));
         self.system = system;
+    }
+
+    /// The estimated tokens of the system prompt.
+    pub(crate) fn system_tokens(&self) -> u64 {
+        self.system_tokens
     }
 
     /// Adds a question.
     pub(crate) fn ask(&mut self, question: &str) {
-        self.entries.push(Entry::Question(Message::user(question)));
+        let question = EntryContent::Question(Message::user(question));
+        self.entries.push(Entry::new(question));
     }
 
     /// Adds a round.
     pub(crate) fn push(&mut self, round: Round) {
-        self.entries.push(Entry::Round(round));
+        self.entries.push(Entry::new(EntryContent::Round(round)));
     }
 
     /// All messages in order. The summary comes after the first question, in place of the rounds that it replaces.
@@ -74,15 +124,15 @@ impl ConversationHistory {
         let summary = self.summary.text(locale);
         let mut has_summary = summary.is_empty();
         for entry in &self.entries {
-            match entry {
-                Entry::Question(question) => {
+            match &entry.content {
+                EntryContent::Question(question) => {
                     messages.push(question.clone());
                     if !has_summary {
                         messages.push(Message::user(summary.clone()));
                         has_summary = true;
                     }
                 }
-                Entry::Round(round) => {
+                EntryContent::Round(round) => {
                     messages.push(round.reply.clone());
                     messages.extend(round.results.iter().cloned());
                 }
@@ -93,7 +143,17 @@ impl ConversationHistory {
 
     /// The estimated tokens of all messages.
     pub(crate) fn tokens(&self, locale: Locale) -> u64 {
-        estimate_messages(&self.messages(locale))
+        let entries: u64 = self.entries.iter().map(|entry| entry.tokens).sum();
+        self.system_tokens + entries + self.summary_tokens(locale)
+    }
+
+    fn summary_tokens(&self, locale: Locale) -> u64 {
+        let summary = self.summary.text(locale);
+        // It stands after the first question.
+        if summary.is_empty() || !self.entries.iter().any(Entry::is_question) {
+            return 0;
+        }
+        estimate_message(&Message::user(summary))
     }
 
     /// Shortens old results where the conversation is larger than the budget. It shortens more than is needed at once, so that the next
@@ -110,13 +170,10 @@ impl ConversationHistory {
             if after <= target {
                 break;
             }
-            if let Some(Entry::Round(round)) = self.entries.get_mut(index) {
-                let had = estimate_messages(&round.results);
-                round
-                    .results
-                    .iter_mut()
-                    .for_each(|message| shorten(message, SHORTENED_CHARS));
-                after = after - had + estimate_messages(&round.results);
+            if let Some(entry) = self.entries.get_mut(index) {
+                let had = entry.tokens;
+                entry.shorten(SHORTENED_CHARS);
+                after = after - had + entry.tokens;
             }
         }
         if after <= budget {
@@ -141,29 +198,21 @@ impl ConversationHistory {
             let Some(index) = self.old_rounds().next() else {
                 break;
             };
-            if let Entry::Round(round) = self.entries.remove(index) {
+            if let EntryContent::Round(round) = self.entries.remove(index).content {
                 self.summary.add(round.notes);
             }
             self.drop_answered_question(index);
         }
-        let is_question = |entry: &Entry| matches!(entry, Entry::Question(_));
-        let goal = self.entries.iter().rposition(is_question);
+        let goal = self.entries.iter().rposition(Entry::is_question);
         let mut max_chars = 20_000;
         while self.tokens(locale) > budget && max_chars > 100 {
             for (index, entry) in self.entries.iter_mut().enumerate() {
-                match entry {
+                match entry.is_question() {
                     // Half of a question cannot be answered.
-                    Entry::Question(_) if Some(index) == goal => {}
-                    Entry::Round(round) => {
-                        round
-                            .results
-                            .iter_mut()
-                            .for_each(|message| shorten(message, max_chars));
-                    }
-                    Entry::Question(question) if max_chars < 2_000 => {
-                        shorten(question, max_chars * 4);
-                    }
-                    Entry::Question(_) => {}
+                    true if Some(index) == goal => {}
+                    true if max_chars < 2_000 => entry.shorten(max_chars * 4),
+                    true => {}
+                    false => entry.shorten(max_chars),
                 }
             }
             max_chars /= 2;
@@ -180,7 +229,7 @@ impl ConversationHistory {
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| matches!(entry, Entry::Round(_)))
+            .filter(|(_, entry)| !entry.is_question())
             .map(|(index, _)| index)
             .collect();
         let old = rounds.len().saturating_sub(WHOLE_ROUNDS);
@@ -192,9 +241,9 @@ impl ConversationHistory {
         let Some(before) = index.checked_sub(1) else {
             return;
         };
-        let is_done = matches!(self.entries.get(before), Some(Entry::Question(_)))
-            && matches!(self.entries.get(index), Some(Entry::Question(_)));
-        if is_done && let Entry::Question(question) = self.entries.remove(before) {
+        let is_question = |index: usize| self.entries.get(index).is_some_and(Entry::is_question);
+        let is_done = is_question(before) && is_question(index);
+        if is_done && let EntryContent::Question(question) = self.entries.remove(before).content {
             let text: String = question.text().chars().take(300).collect();
             self.summary.add(vec![AttemptNote {
                 line: format!("earlier question: {text}"),

@@ -11,9 +11,7 @@ use crate::executor::MAX_OBSERVATION_CHARS;
 use crate::format::{ActionFormat, FormatContext, Observation, Turn};
 use crate::prompt::system_prompt;
 use cellblock_model::openai::sent_messages;
-use cellblock_model::{
-    Cost, Message, ModelError, Reply, Request, Usage, estimate_request, estimate_tokens,
-};
+use cellblock_model::{Cost, Message, ModelError, Reply, Request, Usage, estimate_request};
 use cellblock_tools::names::COMPUTE;
 use serde_json::Value;
 use std::sync::Arc;
@@ -52,6 +50,10 @@ pub(crate) struct RunState {
     tokens_per_estimate: f64,
     /// The estimated tokens of the last request.
     request_tokens: u64,
+    /// A request without messages. It changes with the tools only.
+    empty_request: Request,
+    /// The estimated tokens of that request: its tools.
+    tools_tokens: u64,
 }
 
 /// Where a run stands.
@@ -112,8 +114,10 @@ impl RunState {
             context_tokens,
             tokens_per_estimate: 1.0,
             request_tokens: 0,
+            empty_request: Request::default(),
+            tools_tokens: 0,
         };
-        state.update_system_prompt();
+        state.update_prompt_and_tools();
         state
     }
 
@@ -147,17 +151,20 @@ impl RunState {
             }),
             Fit::NeedsSummary => return NextOperation::ReadSession,
         }
-        let request = self.request();
-        self.request_tokens = estimate_request(&request);
+        let locale = self.context.locale;
+        self.request_tokens = self.history.tokens(locale) + self.tools_tokens;
+        let messages = self.history.messages(locale);
+        let sent = sent_messages(&messages, &self.context.capabilities);
+        let with_messages = |messages| Request {
+            messages,
+            ..self.empty_request.clone()
+        };
         self.events.push(RunEvent::Asked {
             step: self.step(),
             tokens: self.request_tokens,
-            request: Some(Arc::new(Request {
-                messages: sent_messages(&request.messages, &self.context.capabilities).messages,
-                ..request.clone()
-            })),
+            request: Some(Arc::new(with_messages(sent.messages))),
         });
-        NextOperation::AskModel(request)
+        NextOperation::AskModel(with_messages(messages))
     }
 
     /// The session was read: replaces the oldest rounds by a summary.
@@ -325,27 +332,17 @@ impl RunState {
         None
     }
 
-    fn request(&self) -> Request {
-        let mut request = Request::new(self.history.messages(self.context.locale));
-        request.temperature = self.config.temperature;
-        request.max_tokens = self.config.max_tokens;
-        self.format().prepare_request(&mut request, &self.context);
-        request
-    }
-
     /// The tokens that the messages of a request may have: the context without the reply and the tools.
     fn message_budget(&self) -> u64 {
         let default_reply = (self.context_tokens / 4).min(DEFAULT_REPLY_TOKENS);
         let reply = self.config.max_tokens.map_or(default_reply, u64::from);
-        let mut empty = Request::default();
-        self.format().prepare_request(&mut empty, &self.context);
         let all = self.context_tokens.saturating_sub(reply) as f64 / self.tokens_per_estimate;
-        (all as u64).saturating_sub(estimate_request(&empty))
+        (all as u64).saturating_sub(self.tools_tokens)
     }
 
     /// The characters that each observation of a step may have, so that the last steps fit whole.
     fn max_observation_chars(&self, observations: usize) -> usize {
-        let prompt = estimate_tokens(&self.system_prompt());
+        let prompt = self.history.system_tokens();
         let tokens = self.message_budget().saturating_sub(prompt) / 5;
         let chars = usize::try_from(tokens * 2).unwrap_or(usize::MAX) / observations.max(1);
         chars.clamp(MIN_OBSERVATION_CHARS, MAX_OBSERVATION_CHARS)
@@ -358,7 +355,7 @@ impl RunState {
             && self.context.registry.get(COMPUTE).is_some()
         {
             self.context.registry = self.context.registry.without(COMPUTE);
-            self.update_system_prompt();
+            self.update_prompt_and_tools();
             let text = format!(
                 "compute failed {failures} times in a row and is no longer offered in this run"
             );
@@ -368,18 +365,22 @@ impl RunState {
         None
     }
 
-    fn update_system_prompt(&mut self) {
-        let prompt = self.system_prompt();
-        self.history.set_system(prompt);
-    }
-
-    fn system_prompt(&self) -> String {
+    /// Makes the system prompt and the tools of the requests anew. Called when the registry has changed.
+    fn update_prompt_and_tools(&mut self) {
         let config = &self.config;
-        system_prompt(
+        self.history.set_system(system_prompt(
             &config.prompt,
             config.format,
             &self.context,
             config.code_execution,
-        )
+        ));
+        let mut request = Request {
+            temperature: config.temperature,
+            max_tokens: config.max_tokens,
+            ..Request::default()
+        };
+        self.format().prepare_request(&mut request, &self.context);
+        self.tools_tokens = estimate_request(&request);
+        self.empty_request = request;
     }
 }

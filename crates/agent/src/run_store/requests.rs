@@ -94,6 +94,8 @@ pub(super) struct RequestLog {
     next: usize,
     bytes: usize,
     secrets: SecretFilter,
+    /// The last request with the numbers of its messages.
+    last: Option<(Arc<Request>, Vec<usize>)>,
 }
 
 impl RequestLog {
@@ -105,6 +107,7 @@ impl RequestLog {
             next: texts,
             bytes: 0,
             secrets: SecretFilter::from_environment(std::env::vars()),
+            last: None,
         }
     }
 
@@ -113,13 +116,14 @@ impl RequestLog {
         step: usize,
         tokens: u64,
         template: Option<&str>,
-        request: &Request,
+        request: &Arc<Request>,
     ) -> RequestLine {
         let mut new = Vec::new();
-        let messages = request.messages.iter();
-        let messages = messages
-            .map(|message| self.number(message, &mut new))
-            .collect();
+        let mut messages = self.known_prefix(request);
+        for message in &request.messages[messages.len()..] {
+            messages.push(self.number(message, &mut new));
+        }
+        self.last = Some((Arc::clone(request), messages.clone()));
         let tools = match request.tools.is_empty() {
             true => None,
             false => Some(self.number(&request.tools, &mut new)),
@@ -131,7 +135,7 @@ impl RequestLog {
             tool_choice: request.tool_choice.clone(),
             response_format: request.response_format.clone(),
             stop: request.stop.clone(),
-            ..*request
+            ..**request
         };
         let mut options = match json!(options) {
             Value::Object(options) => options,
@@ -149,9 +153,19 @@ impl RequestLog {
         }
     }
 
+    /// The numbers of the messages at the beginning that are the same as in the last request: almost always all of its messages.
+    fn known_prefix(&self, request: &Request) -> Vec<usize> {
+        let Some((last, numbers)) = &self.last else {
+            return Vec::new();
+        };
+        let pairs = last.messages.iter().zip(&request.messages);
+        let same = pairs.take_while(|(before, now)| before == now).count();
+        numbers[..same].to_vec()
+    }
+
     /// The number of a text. A text that is not written yet is added to `new`.
     fn number(&mut self, text: &impl Serialize, new: &mut Vec<Arc<Value>>) -> usize {
-        // Every request has all messages of the request before it: only a new one becomes a value.
+        // A text is often written already: only a new one becomes a value.
         let written = serde_json::to_string(text).unwrap_or_default();
         let hash = self.hasher.hash_one(written);
         if let Some(number) = self.numbers.get(&hash) {

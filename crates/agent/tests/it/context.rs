@@ -1,11 +1,11 @@
 //! The budget of the conversation.
 
 use crate::support::{runs, wait};
-use cellblock_agent::{Agent, Format, Prompt, RunLimits, RunStatus};
+use cellblock_agent::{Agent, CancellationToken, Format, Prompt, RunEvent, RunLimits, RunStatus};
 use cellblock_model::{
     AssistantMessage, Capabilities, Message, Reply, ScriptedModel, estimate_request,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Every call has its answer directly after it.
 fn pairs_are_whole(messages: &[Message]) -> bool {
@@ -53,7 +53,15 @@ fn two_hundred_rounds_of_fifty_kilobytes_stay_within_the_budget() {
             .limits(limits)
             .build()
             .unwrap();
-        let outcome = wait(agent.run("What is the goal?")).unwrap();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let keep = Arc::clone(&reported);
+        let observer = Arc::new(move |event: &RunEvent| {
+            if let RunEvent::Asked { tokens, .. } = event {
+                keep.lock().unwrap().push(*tokens);
+            }
+        });
+        let run = agent.run_observed("What is the goal?", observer, CancellationToken::new());
+        let outcome = wait(run).unwrap();
         assert_eq!(
             (outcome.status, outcome.steps.len()),
             (RunStatus::Answered, 200),
@@ -61,8 +69,10 @@ fn two_hundred_rounds_of_fifty_kilobytes_stay_within_the_budget() {
             outcome.message
         );
         let requests = model.requests();
+        let estimated: Vec<u64> = requests.iter().map(estimate_request).collect();
+        assert_eq!(*reported.lock().unwrap(), estimated);
         for (index, request) in requests.iter().enumerate() {
-            let tokens = estimate_request(request);
+            let tokens = estimated[index];
             assert!(tokens <= CONTEXT, "request {index} has {tokens} tokens");
             assert!(pairs_are_whole(&request.messages), "request {index}");
             assert!(
