@@ -34,6 +34,7 @@ mod names;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
+mod operator;
 mod owner;
 pub mod placement;
 mod queue;
@@ -46,6 +47,7 @@ pub use interpreter::{Interpreter, Interpreters, OwnRecord};
 pub use message::{Rebuilt, Refusal, Reply, Request};
 pub use names::{InvalidName, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};
 pub use node::{MAX_WAITING, Measure, Node, NodeOptions, REPLY_WITHIN};
+pub use operator::{OperatorError, set_node_state};
 pub use owner::{AdoptError, Owner, OwnerServices, RunError};
 pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait, wait_of};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// next heartbeat.
 const CANDIDATES: usize = 3;
 
+/// A node with less free memory gets a session only if all nodes have less. 0 means that the node does not tell.
+const MIN_FREE_MEMORY: u64 = 512 << 20;
+
 /// What a session needs of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -19,8 +22,8 @@ pub struct Wanted {
     pub avoid: BTreeSet<NodeId>,
 }
 
-/// Chooses a node: among those that have the environment already, or among all if none has it, the least loaded of three by rendezvous
-/// hash. `None` if no node has room.
+/// Chooses a node: among those that have the environment already and memory left, the least loaded of three by rendezvous hash. What
+/// no node has decides nothing. `None` if no node has room.
 pub fn choose<'a>(
     session: &SessionId,
     wanted: &Wanted,
@@ -33,11 +36,13 @@ pub fn choose<'a>(
     };
     let mut candidates: Vec<_> = nodes.iter().filter(has_room).collect();
     if let Some(environment) = &wanted.environment {
-        let has_it = |node: &&NodeRecord| node.environments.contains(environment);
-        if candidates.iter().any(has_it) {
-            candidates.retain(has_it);
-        }
+        prefer(&mut candidates, |node| {
+            node.environments.contains(environment)
+        });
     }
+    prefer(&mut candidates, |node| {
+        node.free_memory == 0 || node.free_memory >= MIN_FREE_MEMORY
+    });
     candidates.sort_by_cached_key(|node| Digest::of(format!("{session}/{}", node.node).as_bytes()));
     candidates.truncate(CANDIDATES);
     // The first of several equals wins, so without load all gateways agree.
@@ -46,13 +51,22 @@ pub fn choose<'a>(
         .min_by(|a, b| load(a).total_cmp(&load(b)))
 }
 
+/// Keeps the nodes that fit, if there is one.
+fn prefer(candidates: &mut Vec<&NodeRecord>, fits: impl Fn(&NodeRecord) -> bool) {
+    if candidates.iter().any(|node| fits(node)) {
+        candidates.retain(|node| fits(node));
+    }
+}
+
+/// The share of its places that is taken, and the share of its processors that is busy.
 fn load(node: &NodeRecord) -> f64 {
-    f64::from(node.sessions) / f64::from(node.capacity)
+    f64::from(node.sessions) / f64::from(node.capacity) + node.load.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Moves;
     use std::collections::BTreeMap;
 
     fn node(name: &str, sessions: u32) -> NodeRecord {
@@ -71,6 +85,7 @@ mod tests {
             run_slots: 0,
             run_ms: 0,
             heartbeat_ms: 0,
+            moves: Moves::default(),
             silent_ms: 0,
         }
     }
@@ -109,6 +124,24 @@ mod tests {
         assert_eq!(chosen("s", &wanted, &nodes).unwrap(), "b");
         nodes[1].sessions = 100;
         assert_eq!(chosen("s", &wanted, &nodes).unwrap(), "a");
+    }
+
+    #[test]
+    fn busy_processors_count_like_taken_places() {
+        let mut nodes = [node("a", 10), node("b", 20)];
+        assert_eq!(chosen("s", &Wanted::default(), &nodes).unwrap(), "a");
+        nodes[0].load = 0.9;
+        assert_eq!(chosen("s", &Wanted::default(), &nodes).unwrap(), "b");
+    }
+
+    #[test]
+    fn a_node_with_little_memory_gets_a_session_only_if_all_have_little() {
+        let mut nodes = [node("a", 0), node("b", 90)];
+        nodes[0].free_memory = 100 << 20;
+        nodes[1].free_memory = 8 << 30;
+        assert_eq!(chosen("s", &Wanted::default(), &nodes).unwrap(), "b");
+        nodes[1].free_memory = 200 << 20;
+        assert_eq!(chosen("s", &Wanted::default(), &nodes).unwrap(), "a");
     }
 
     #[test]

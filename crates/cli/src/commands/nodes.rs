@@ -4,15 +4,12 @@ use crate::args::EngineArgs;
 use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, aligned, size};
-use cellblock_cluster::engine::{Engine, NodeRecord, NodeState};
-use cellblock_cluster::{Reply, Request};
+use cellblock_cluster::engine::{Engine, NodeRecord, NodeState, NodeSummary};
+use cellblock_cluster::set_node_state;
 use clap::{Args, Subcommand};
-use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a node may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a node that is drained is looked at, and how long it may be silent before it is taken for gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -102,8 +99,7 @@ async fn nodes(engine: &Engine) -> anyhow::Result<Vec<NodeRecord>> {
 async fn list(engine: &Engine, as_json: bool, console: &Console) -> anyhow::Result<()> {
     let nodes = nodes(engine).await?;
     if as_json {
-        // Without the secret of each node.
-        let list: Vec<_> = nodes.iter().map(node_json).collect();
+        let list: Vec<NodeSummary> = nodes.into_iter().map(NodeSummary::from).collect();
         console.print_json(&list)?;
         return Ok(());
     }
@@ -130,24 +126,6 @@ async fn list(engine: &Engine, as_json: bool, console: &Console) -> anyhow::Resu
         console.print_guest(&line)?;
     }
     Ok(())
-}
-
-fn node_json(node: &NodeRecord) -> serde_json::Value {
-    json!({
-        "node": node.node,
-        "state": node.state,
-        "silent_seconds": node.silent_ms as f64 / 1000.0,
-        "is_silent": node.is_silent(),
-        "version": node.version,
-        "sessions": node.sessions,
-        "capacity": node.capacity,
-        "load": node.load,
-        "run_slots": node.run_slots,
-        "free_memory": node.free_memory,
-        "environments": node.environments,
-        "walls": node.walls,
-        "address": node.address,
-    })
 }
 
 /// What a person reads about a node's state. A node whose heartbeats do not come is listed until its lease ends.
@@ -193,19 +171,10 @@ async fn set_state(
             ));
         }
     };
-    let request = serde_json::to_vec(&Request::SetState { state })?;
-    let asked = engine
-        .router
-        .request(&node.node, request.into(), ANSWER_TIMEOUT)
-        .await;
-    let reply = asked.map_err(|error| Usage::plain(format!("{}: {error}", node.node)))?;
-    match serde_json::from_slice(&reply) {
-        Ok(Reply::Done) => {
-            console.say(&format!("{} is {}", node.node, state_name(state)));
-            Ok(node)
-        }
-        _ => Err(Usage::plain(format!("{} did not do it", node.node))),
-    }
+    let told = set_node_state(engine, &node.node, state).await;
+    told.map_err(|error| Usage::plain(error.to_string()))?;
+    console.say(&format!("{} is {}", node.node, state_name(state)));
+    Ok(node)
 }
 
 async fn wait_until_empty(engine: &Engine, node: &NodeRecord) -> anyhow::Result<()> {

@@ -18,6 +18,15 @@ pub enum NodeState {
     Draining,
 }
 
+/// How many sessions moved since the start of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moves {
+    /// Sessions that the node rebuilt from their journals.
+    pub adopted: u64,
+    /// Sessions that the node let go of.
+    pub left: u64,
+}
+
 /// What a node says about itself with each heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -55,6 +64,9 @@ pub struct NodeRecord {
     /// The time between its heartbeats, in milliseconds.
     #[serde(default)]
     pub heartbeat_ms: u64,
+    /// The sessions that came to it and left it.
+    #[serde(default)]
+    pub moves: Moves,
     /// How much older its last heartbeat is than the newest one of all nodes, in milliseconds. The engine says so in its list.
     #[serde(skip)]
     pub silent_ms: u64,
@@ -65,6 +77,60 @@ impl NodeRecord {
     pub fn is_silent(&self) -> bool {
         // Half a heartbeat is how late one may be.
         self.heartbeat_ms > 0 && self.silent_ms > self.heartbeat_ms * 5 / 2
+    }
+}
+
+/// What an operator is told about a node: its record without its secret.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeSummary {
+    /// The node.
+    pub node: NodeId,
+    /// Whether it takes sessions.
+    pub state: NodeState,
+    /// How much older its last heartbeat is than the newest one of all nodes.
+    pub silent_seconds: f64,
+    /// Whether two heartbeats in a row did not come.
+    pub is_silent: bool,
+    /// The program's version.
+    pub version: String,
+    /// How many sessions it runs.
+    pub sessions: u32,
+    /// How many it can run.
+    pub capacity: u32,
+    /// The share of its processors that is busy.
+    pub load: f64,
+    /// How many runs of the queue it works on at a time.
+    pub run_slots: u32,
+    /// Its free memory, in bytes.
+    pub free_memory: u64,
+    /// The environments that need no download there.
+    pub environments: Vec<String>,
+    /// The rung of its walls.
+    pub walls: String,
+    /// Where other nodes reach it.
+    pub address: String,
+    /// The sessions that came to it and left it.
+    pub moves: Moves,
+}
+
+impl From<NodeRecord> for NodeSummary {
+    fn from(record: NodeRecord) -> NodeSummary {
+        NodeSummary {
+            silent_seconds: record.silent_ms as f64 / 1000.0,
+            is_silent: record.is_silent(),
+            node: record.node,
+            state: record.state,
+            version: record.version,
+            sessions: record.sessions,
+            capacity: record.capacity,
+            load: record.load,
+            run_slots: record.run_slots,
+            free_memory: record.free_memory,
+            environments: record.environments,
+            walls: record.walls,
+            address: record.address,
+            moves: record.moves,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub use blobs::{Blobs, Digest, MAX_BLOB_BYTES};
 pub use directory::{ClaimError, Directory, Entry, Epoch, Placed, SessionState};
 pub use events::{Delivery, EventLog, EventReader};
 pub use journals::{AppendError, Journals, MAX_RECORD_BYTES, Sequence, Stored};
-pub use members::{Members, NodeRecord, NodeState};
+pub use members::{Members, Moves, NodeRecord, NodeState, NodeSummary};
 pub use router::{Incoming, RequestError, Router, reply_channel};
 
 pub(crate) use blobs::{check_digest as check_blob_digest, check_length as check_blob_length};

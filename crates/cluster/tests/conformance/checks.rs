@@ -9,7 +9,7 @@ pub(crate) use runs::*;
 use crate::{SHORT_LEASE, tokio_runtime};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Delivery, Engine, Entry, Epoch, MAX_RECORD_BYTES, NodeRecord,
+    AppendError, ClaimError, Delivery, Engine, Entry, Epoch, MAX_RECORD_BYTES, Moves, NodeRecord,
     NodeState, RequestError, Sequence, SessionState,
 };
 use cellblock_cluster::{
@@ -420,6 +420,7 @@ fn record(node: &NodeId) -> NodeRecord {
         run_slots: 0,
         run_ms: 0,
         heartbeat_ms: 0,
+        moves: Moves::default(),
         silent_ms: 0,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::executor::{Executor, Group, OUTSIDE};
 use crate::network::{Mutant, Network};
-use cellblock_cluster::engine::{NodeRecord, NodeState, Sequence};
+use cellblock_cluster::engine::{Moves, NodeRecord, NodeState, Sequence};
 use cellblock_cluster::history::{Acknowledged, History, Started};
 use cellblock_cluster::{
     BoxFuture, CallError, Chain, Gateway, Interpreter, Interpreters, Node, NodeId, NodeOptions,
@@ -193,6 +193,7 @@ impl World {
             run_slots: 0,
             run_ms: 0,
             heartbeat_ms: 0,
+            moves: Moves::default(),
             silent_ms: 0,
         };
         let options = NodeOptions {

@@ -2,6 +2,7 @@
 
 use super::Cluster;
 use crate::metrics::write_row;
+use cellblock_cluster::engine::Moves;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,6 +41,14 @@ impl ClusterMetrics {
         let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.commit_microseconds
             .fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// The sessions that came and left.
+    pub(super) fn moves(&self) -> Moves {
+        Moves {
+            adopted: self.adopted.load(Ordering::Relaxed),
+            left: self.left.load(Ordering::Relaxed),
+        }
     }
 
     fn render_commits(&self, text: &mut String) {

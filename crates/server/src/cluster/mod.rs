@@ -8,6 +8,7 @@ mod forwarding;
 mod journaling;
 mod keys;
 mod metrics;
+mod overview;
 mod peers;
 mod run_journal;
 mod run_requests;
@@ -26,7 +27,7 @@ pub(crate) use slot::Slot;
 use crate::auth::Secret;
 use crate::error::{ApiError, ServerError};
 use crate::state::AppState;
-use cellblock_cluster::engine::{Engine, NodeRecord, NodeState, Placed};
+use cellblock_cluster::engine::{Engine, Moves, NodeRecord, NodeState, Placed};
 use cellblock_cluster::{
     Gateway, Measure, Node, NodeId, NodeOptions, OwnerServices, RunQueue, Runtime, SessionId,
     TokioRuntime,
@@ -140,6 +141,7 @@ impl Cluster {
             run_slots: options.run_slots,
             run_ms: 0,
             heartbeat_ms: 0,
+            moves: Moves::default(),
             silent_ms: 0,
         };
         let services = OwnerServices {
@@ -148,9 +150,12 @@ impl Cluster {
             interpreters: Arc::new(sessions::ClusterSessions::new(state.clone())),
         };
         let work = Arc::new(RunWork::default());
+        let metrics: Arc<ClusterMetrics> = Arc::default();
         let (measure, counted) = (options.measure.clone(), Arc::clone(&work));
+        let moved = Arc::clone(&metrics);
         let measure: Measure = Arc::new(move |record: &mut NodeRecord| {
             record.run_ms = counted.mean_ms();
+            record.moves = moved.moves();
             if let Some(measure) = &measure {
                 measure(record);
             }
@@ -168,7 +173,7 @@ impl Cluster {
             queue: RunQueue::new(options.engine.clone(), Arc::clone(&options.runtime)),
             run_slots: options.run_slots,
             work,
-            metrics: Arc::default(),
+            metrics,
             slots: Mutex::default(),
             opening: Mutex::default(),
         });

@@ -12,6 +12,7 @@ mod keys;
 mod login;
 mod machine;
 pub(crate) mod mcp;
+mod nodes;
 pub(crate) mod openapi;
 mod openid;
 mod operations;
@@ -64,6 +65,7 @@ pub(crate) fn all() -> Vec<Route> {
         shares::routes(),
         evaluations::routes(),
         machine::routes(),
+        nodes::routes(),
         completions::routes(),
         mcp::routes(),
         runs::routes(),

@@ -97,6 +97,7 @@ async fn server(State(state): State<AppState>) -> Result<Json<Value>, ApiError> 
         "version": env!("CARGO_PKG_VERSION"),
         "login": login,
         "openid": state.openid().is_some(),
+        "is_cluster": state.cluster().is_some(),
         "needs_setup": needs_setup && login == "password",
     })))
 }

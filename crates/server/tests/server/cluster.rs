@@ -2,7 +2,7 @@
 
 use crate::common::{Caller, TestServer, host};
 use crate::runs::scripted;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use cellblock_cluster::engine::{Engine, Entry, NodeState, SessionState};
 use cellblock_cluster::{
     NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
@@ -114,6 +114,70 @@ async fn a_description_does_not_wake_a_session_that_sleeps() {
     let result = caller.run(&session, "x").await;
     assert_eq!(result["value"]["repr"], "1", "{result}");
     assert_eq!(caller.get(&path).await.json()["state"], "live");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrator_sees_the_nodes_and_drains_one() {
+    let cluster = Cluster::new();
+    let first = Node::start(&cluster, "a", |_, _| {}).await;
+    let second = Node::start(&cluster, "b", |_, _| {}).await;
+    let caller = first.caller();
+    let session = caller.open().await;
+    caller.run(&session, "x = 1").await;
+    let seen = caller.get("/v1/nodes").await.json();
+    assert_eq!(seen["this_node"], first.id.as_str(), "{seen}");
+    let names = seen["nodes"].as_array().expect("a list").iter();
+    let names: Vec<_> = names.map(|node| node["node"].as_str()).collect();
+    assert_eq!(names, [Some(first.id.as_str()), Some(second.id.as_str())]);
+    assert_eq!(seen["sessions"]["live"], 1, "{seen}");
+    assert!(!seen.to_string().contains("secret"), "{seen}");
+    // The node that has the session gives it away, and the list says so.
+    let id = SessionId::new(session.as_str()).expect("an id");
+    let owner = async || {
+        let placed = cluster.engine.directory.get(&id).await;
+        placed.expect("an engine").expect("a session").entry
+    };
+    let before = owner().await.node;
+    let path = format!("/v1/nodes/{before}");
+    let drained = caller
+        .send(Method::PATCH, &path, json!({"state": "draining"}))
+        .await;
+    assert_eq!(drained.status, StatusCode::OK, "{}", drained.text());
+    while owner().await.node == before && owner().await.state == SessionState::Live {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let node = loop {
+        let seen = caller.get("/v1/nodes").await.json();
+        let nodes = seen["nodes"].as_array().expect("a list").clone();
+        let mut nodes = nodes.into_iter();
+        let node = nodes.find(|node| node["node"] == before.as_str());
+        let node = node.expect("it is still there");
+        if node["moves"]["left"] == 1 {
+            break node;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(node["state"], "draining");
+    let result = caller.run(&session, "x").await;
+    assert_eq!(result["value"]["repr"], "1", "{result}");
+    // A node that is not there, and a state that is none.
+    let missing = caller
+        .send(Method::PATCH, "/v1/nodes/none", json!({"state": "ready"}))
+        .await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    let wrong = caller
+        .send(Method::PATCH, &path, json!({"state": "gone"}))
+        .await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_alone_has_no_nodes() {
+    let server = TestServer::with(|options| options.authentication = Authentication::Off).await;
+    let caller = server.anyone().with("x-cellblock", "1");
+    let answer = caller.get("/v1/nodes").await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    assert_eq!(answer.json()["code"], "no_cluster");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,18 +7,21 @@ import { copy } from "./cell_view.js";
 
 /** @typedef {import("./main.js").App} App */
 
-const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "live", "machine", "audit"]);
+const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "live", "machine", "nodes", "audit"]);
+/** How often the list of nodes is read again. */
+const NODES_PERIOD_MS = 3_000;
 
 /** @param {App} app @param {string} [section] */
 export async function page(app, section = "tokens") {
   app.title(t("app.admin"));
   app.main.className = "plain-page";
   const isAdmin = app.user.role === "admin";
-  const sections = SECTIONS.filter((name) => name === "tokens" || name === "account" || isAdmin);
+  const isCluster = isAdmin && (await get("/v1/server")).is_cluster;
+  const sections = SECTIONS.filter((name) => name === "tokens" || name === "account" || (isAdmin && (name !== "nodes" || isCluster)));
   const place = h("div", { class: "admin-place" });
   const links = h("nav", { class: "tabs", "aria-label": t("app.admin") }, sections.map((name) => h("a", { class: "tab", href: `/admin/${name}`, "aria-current": name === section ? "page" : undefined, "aria-selected": undefined }, t(`admin.${name}`))));
   replace(app.main, h("div", { class: "page-head" }, h("h1", null, t("app.admin"))), links, place);
-  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "live" && isAdmin ? live : section === "machine" && isAdmin ? machine : section === "account" ? account : tokens;
+  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "live" && isAdmin ? live : section === "machine" && isAdmin ? machine : section === "nodes" && isCluster ? nodes : section === "account" ? account : tokens;
   await show(place);
   return {};
 }
@@ -143,6 +146,36 @@ async function live(place) {
   const rows = list.map((/** @type {any} */ entry) => h("tr", null, h("td", null, entry.name), h("td", { class: "number" }, number(entry.sessions)), h("td", { class: "number" }, size(entry.memory)), h("td", { class: "number" }, number(entry.runs)), h("td", null, button({ icon: "stop", label: t("admin.end_live"), kind: "quiet", onclick: () => void end(entry) }))));
   replace(place, h("p", { class: "muted" }, t("admin.live_lead")), rows.length === 0 ? h("p", { class: "small muted" }, t("app.nothing_yet"))
     : h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": t("admin.live") }, h("table", { class: "table" }, h("thead", null, h("tr", null, ["name", "live", "memory", "running"].map((key) => h("th", { scope: "col" }, t(`admin.${key}`))), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, t("admin.end_live"))))), h("tbody", null, rows))));
+}
+
+/** The nodes of the cluster, its sessions in numbers, and the runs of its queue. @param {HTMLElement} place */
+async function nodes(place) {
+  const found = await get("/v1/nodes");
+  const set = (/** @type {any} */ node, /** @type {string} */ state) => attempt(async () => {
+    const isSure = state !== "draining" || await ask({ title: t("nodes.drain", { name: node.node }), text: t("nodes.drain_text"), confirm: t("nodes.drain_now"), cancel: t("app.cancel"), isDangerous: true });
+    if (!isSure) return;
+    await request("PATCH", path("v1", "nodes", node.node), { state });
+    await nodes(place);
+  });
+  const stateBadge = (/** @type {any} */ node) => (node.is_silent
+    ? h("span", { class: "badge bad" }, t("nodes.silent", { seconds: Math.ceil(node.silent_seconds) }))
+    : h("span", { class: `badge ${node.state === "ready" ? "good" : ""}` }, t(`nodes.${node.state}`)));
+  const rows = found.nodes.map((/** @type {any} */ node) => [
+    h("span", null, node.node, node.node === found.this_node ? h("span", { class: "muted" }, ` (${t("nodes.this")})`) : null, h("div", { class: "small muted" }, `${node.address} · ${node.version} · ${node.walls}`)),
+    stateBadge(node), `${number(node.sessions)} / ${number(node.capacity)}`, node.load.toFixed(2), size(node.free_memory), t("nodes.moved", { came: number(node.moves.adopted), left: number(node.moves.left) }),
+    h("div", { class: "row" }, node.state === "ready"
+      ? button({ label: t("nodes.cordon"), kind: "quiet", onclick: () => void set(node, "cordoned") })
+      : button({ label: t("nodes.uncordon"), kind: "quiet", onclick: () => void set(node, "ready") }),
+    node.state === "draining" ? null : button({ label: t("nodes.drain_now"), kind: "quiet", onclick: () => void set(node, "draining") }))]);
+  const runs = found.runs.map((/** @type {any} */ run) => [
+    h("span", { class: "mono" }, run.id), run.user, run.node ?? t("nodes.waits"), moment(run.asked_at), number(run.deliveries)]);
+  const { live: running, asleep, lost } = found.sessions;
+  replace(place, h("p", { class: "muted" }, t("nodes.lead", { live: number(running), asleep: number(asleep), lost: number(lost) })),
+    table([t("nodes.node"), t("nodes.state"), t("admin.live"), t("nodes.load"), t("nodes.free"), t("nodes.moves"), ""], rows),
+    h("h2", { class: "section" }, t("nodes.queue", { count: runs.length })),
+    table([t("admin.running"), t("admin.owner"), t("nodes.node"), t("runs.when"), t("nodes.taken")], runs));
+  // While the page is shown; a dialog over it is left alone.
+  setTimeout(() => { if (place.isConnected && !document.querySelector("dialog[open]")) nodes(place).catch(() => undefined); }, NODES_PERIOD_MS);
 }
 
 /** What the machine offers: walls, Python, packages. @param {HTMLElement} place */
