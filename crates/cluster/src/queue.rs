@@ -42,9 +42,19 @@ pub struct RunTicket {
     /// How often a node took it.
     #[serde(default)]
     pub deliveries: u32,
+    /// How often a node gave it back because it could not begin it or stopped.
+    #[serde(default)]
+    pub given_back: u32,
     /// What lists say about it.
     #[serde(default)]
     pub about: Value,
+}
+
+impl RunTicket {
+    /// How often a node took it and neither gave it back nor ended it. The node that has it now counts.
+    pub fn attempts(&self) -> u32 {
+        self.deliveries.saturating_sub(self.given_back)
+    }
 }
 
 /// A run that has not ended.
@@ -207,11 +217,12 @@ impl RunQueue {
         }
     }
 
-    /// Lets a run wait again: this node stops, or its user has too many.
+    /// Lets a run wait again: this node stops or cannot begin it, or its user has too many.
     pub async fn give_back(&self, run: &OpenRun, node: &NodeId) -> Result<(), EngineError> {
-        let ticket = &run.ticket;
-        let written =
-            self.write_entry(&run.id, Some(run.epoch), node, SessionState::Asleep, ticket);
+        let mut ticket = run.ticket.clone();
+        ticket.given_back += 1;
+        let asleep = SessionState::Asleep;
+        let written = self.write_entry(&run.id, Some(run.epoch), node, asleep, &ticket);
         match written.await {
             Ok(_) | Err(ClaimError::Lost) => Ok(()),
             Err(error) => Err(failed(error)),

@@ -204,7 +204,8 @@ pub(super) async fn read_entry(blobs: &dyn Blobs, cell: &Value) -> Result<Journa
         files: Option<Value>,
     }
     let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");
-    let cell = unpacked(blobs, cell.clone()).await?;
+    let cell = unpacked(blobs, cell.clone()).await;
+    let cell = cell.map_err(|error| error.to_string())?;
     let entry: Entry = serde_json::from_value(cell).map_err(unreadable)?;
     Ok((entry.records, entry.files))
 }
@@ -220,11 +221,13 @@ pub(super) async fn packed(blobs: &dyn Blobs, value: Value) -> Result<Value, Str
 }
 
 /// The value that [`packed`] made this of.
-pub(super) async fn unpacked(blobs: &dyn Blobs, value: Value) -> Result<Value, String> {
+pub(super) async fn unpacked(blobs: &dyn Blobs, value: Value) -> Result<Value, UnpackError> {
     let Some(digests) = value.get("blobs") else {
         return Ok(value);
     };
-    let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");
+    let unreadable = |error: serde_json::Error| {
+        UnpackError::Damaged(format!("a record cannot be read: {error}"))
+    };
     let digests: Vec<Digest> = serde_json::from_value(digests.clone()).map_err(unreadable)?;
     serde_json::from_slice(&get_blobs(blobs, &digests).await?).map_err(unreadable)
 }
@@ -239,12 +242,37 @@ pub(super) async fn put_blobs(blobs: &dyn Blobs, bytes: Bytes) -> Result<Vec<Dig
     Ok(digests)
 }
 
+/// Why a stored value cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UnpackError {
+    /// The engine did not answer. It may later.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A part of the value is missing or was changed.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<UnpackError> for ApiError {
+    fn from(error: UnpackError) -> ApiError {
+        match error {
+            UnpackError::Unavailable(problem) => unavailable(&problem),
+            UnpackError::Damaged(problem) => ApiError::internal(problem),
+        }
+    }
+}
+
 /// The bytes of blobs, put together.
-pub(super) async fn get_blobs(blobs: &dyn Blobs, digests: &[Digest]) -> Result<Vec<u8>, String> {
+pub(super) async fn get_blobs(
+    blobs: &dyn Blobs,
+    digests: &[Digest],
+) -> Result<Vec<u8>, UnpackError> {
     let mut bytes = Vec::new();
     for digest in digests {
-        let piece = blobs.get(digest).await.map_err(|error| error.to_string())?;
-        let piece = piece.ok_or_else(|| format!("the blob {digest} is missing"))?;
+        let piece = blobs.get(digest).await;
+        let piece = piece.map_err(|error| UnpackError::Unavailable(error.to_string()))?;
+        let missing = || UnpackError::Damaged(format!("the blob {digest} is missing"));
+        let piece = piece.ok_or_else(missing)?;
         bytes.extend_from_slice(&piece);
     }
     Ok(bytes)

@@ -22,8 +22,10 @@ use tokio::sync::Notify;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How many runs of one user may be in the queue.
 const MAX_OPEN_OF_USER: usize = 1_000;
-/// How often a run is given to a node before it counts as one that kills its nodes.
-const MAX_DELIVERIES: u32 = 50;
+/// How many nodes may begin a run and be lost before it counts as one that kills its nodes.
+const MAX_ATTEMPTS: u32 = 50;
+/// How often a run may be given to a node at all: what no node can begin must end too.
+const MAX_DELIVERIES: u32 = 2_000;
 /// The share of the newest run in the average time of runs.
 const NEWEST_SHARE: f64 = 0.2;
 
@@ -110,6 +112,7 @@ impl Cluster {
             asked_ms: u64::try_from(since.as_millis()).unwrap_or(0),
             priority: asked.request.priority,
             deliveries: 0,
+            given_back: 0,
             about: json!({
                 "question": asked.title, "model": asked.model, "chat": record["chat"],
                 "created_at": record["created_at"],
@@ -224,7 +227,7 @@ impl Cluster {
         let mut events = Vec::new();
         for event in recorded {
             let event = unpacked(&*self.engine.blobs, event).await;
-            events.push(event.map_err(ApiError::internal)?);
+            events.push(event?);
         }
         Ok(events)
     }
@@ -309,13 +312,13 @@ impl Cluster {
             events,
             journal,
         } = taken;
-        if run.ticket.deliveries > MAX_DELIVERIES {
+        let (attempts, deliveries) = (run.ticket.attempts(), run.ticket.deliveries);
+        if attempts > MAX_ATTEMPTS || deliveries > MAX_DELIVERIES {
             return Err(ApiError::internal(format!(
-                "{MAX_DELIVERIES} nodes took the run, and none of them ended it"
+                "nodes took the run {deliveries} times, and none of them ended it"
             )));
         }
-        let request = unpacked(&*self.engine.blobs, asked["request"].clone()).await;
-        let request = request.map_err(ApiError::internal)?;
+        let request = unpacked(&*self.engine.blobs, asked["request"].clone()).await?;
         let request: MessageRequest = serde_json::from_value(request)
             .map_err(|error| ApiError::internal(format!("the question: {error}")))?;
         let AskedRun {

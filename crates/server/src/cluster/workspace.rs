@@ -128,7 +128,8 @@ async fn restore_file(
     path: &str,
     digests: &[Digest],
 ) -> Result<(), String> {
-    let wanted = get_blobs(blobs, digests).await?;
+    let wanted = get_blobs(blobs, digests).await;
+    let wanted = wanted.map_err(|error| error.to_string())?;
     match session.get_file(path).await {
         Ok(found) if found == wanted => Ok(()),
         _ => {

@@ -3,13 +3,17 @@
 use crate::common::{Caller, TestServer, host};
 use crate::runs::scripted;
 use axum::http::{Method, StatusCode};
-use cellblock_cluster::engine::{Engine, Entry, NodeState, SessionState};
+use bytes::Bytes;
+use cellblock_cluster::engine::{
+    Blobs, Digest, Engine, EngineError, Entry, NodeState, SessionState,
+};
 use cellblock_cluster::{
-    NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
+    BoxFuture, NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
 };
 use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -225,6 +229,58 @@ async fn a_run_whose_node_was_lost_while_it_opened_the_session_opens_another() {
     assert_eq!(result["value"]["repr"], "42", "{result}");
     let placed = engine.directory.get(&session).await.expect("an engine");
     assert_eq!(placed.expect("an entry").entry.state, SessionState::Closed);
+}
+
+/// Blobs that cannot be read a few times, as in a network that comes back.
+struct FailingBlobs {
+    inner: Arc<dyn Blobs>,
+    failures: AtomicU32,
+}
+
+impl Blobs for FailingBlobs {
+    fn put(&self, bytes: Bytes) -> BoxFuture<'_, Result<Digest, EngineError>> {
+        self.inner.put(bytes)
+    }
+
+    fn get<'a>(&'a self, digest: &'a Digest) -> BoxFuture<'a, Result<Option<Bytes>, EngineError>> {
+        let fewer = |left: u32| left.checked_sub(1);
+        let counted = &self.failures;
+        if counted.fetch_update(SeqCst, SeqCst, fewer).is_ok() {
+            return Box::pin(async { Err(EngineError("no answer".to_owned())) });
+        }
+        self.inner.get(digest)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_question_cannot_be_read_for_a_while_waits_for_it() {
+    let cluster = Cluster::new();
+    let gateway = Node::start(&cluster, "a", |options, node| {
+        options.agent = Some(scripted(&["It is 42."]));
+        node.run_slots = 0;
+    });
+    let gateway = gateway.await;
+    let failing = Arc::new(FailingBlobs {
+        inner: Arc::clone(&cluster.engine.blobs),
+        failures: AtomicU32::new(3),
+    });
+    let blobs = Arc::clone(&failing);
+    let _worker = Node::start(&cluster, "b", |options, node| {
+        options.agent = Some(scripted(&["It is 42."]));
+        node.engine.blobs = blobs;
+    })
+    .await;
+    // Too long for the journal, so it is a blob.
+    let text = format!("What is 6 times 7? {}", "Think. ".repeat(50_000));
+    let asked = gateway
+        .caller()
+        .post("/v1/runs", json!({"text": text}))
+        .await;
+    let asked = asked.json();
+    let path = format!("/v1/runs/{}", asked["id"].as_str().expect("an id"));
+    let told = ended(&gateway, &path).await;
+    assert_eq!(told["answer"], "It is 42.", "{told}");
+    assert_eq!(failing.failures.load(SeqCst), 0);
 }
 
 /// Asks until the run has ended.

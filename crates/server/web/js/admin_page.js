@@ -162,7 +162,8 @@ async function nodes(place) {
     : h("span", { class: `badge ${node.state === "ready" ? "good" : ""}` }, t(`nodes.${node.state}`)));
   const rows = found.nodes.map((/** @type {any} */ node) => [
     h("span", null, node.node, node.node === found.this_node ? h("span", { class: "muted" }, ` (${t("nodes.this")})`) : null, h("div", { class: "small muted" }, `${node.address} · ${node.version} · ${node.walls}`)),
-    stateBadge(node), `${number(node.sessions)} / ${number(node.capacity)}`, node.load.toFixed(2), size(node.free_memory), t("nodes.moved", { came: number(node.moves.adopted), left: number(node.moves.left) }),
+    stateBadge(node), h("span", null, `${number(node.sessions)} / ${number(node.capacity)}`, h("div", { class: "small muted" }, t("nodes.moved", { came: number(node.moves.adopted), left: number(node.moves.left) }))),
+    node.load.toFixed(2), size(node.free_memory),
     h("div", { class: "row" }, node.state === "ready"
       ? button({ label: t("nodes.cordon"), kind: "quiet", onclick: () => void set(node, "cordoned") })
       : button({ label: t("nodes.uncordon"), kind: "quiet", onclick: () => void set(node, "ready") }),
@@ -170,8 +171,8 @@ async function nodes(place) {
   const runs = found.runs.map((/** @type {any} */ run) => [
     h("span", { class: "mono" }, run.id), run.user, run.node ?? t("nodes.waits"), moment(run.asked_at), number(run.deliveries)]);
   const { live: running, asleep, lost } = found.sessions;
-  replace(place, h("p", { class: "muted" }, t("nodes.lead", { live: number(running), asleep: number(asleep), lost: number(lost) })),
-    table([t("nodes.node"), t("nodes.state"), t("admin.live"), t("nodes.load"), t("nodes.free"), t("nodes.moves"), ""], rows),
+  replace(place, h("p", { class: "muted section-head" }, t("nodes.lead", { live: number(running), asleep: number(asleep), lost: number(lost) })),
+    table([t("nodes.node"), t("nodes.state"), t("admin.live"), t("nodes.load"), t("nodes.free"), ""], rows),
     h("h2", { class: "section" }, t("nodes.queue", { count: runs.length })),
     table([t("admin.running"), t("admin.owner"), t("nodes.node"), t("runs.when"), t("nodes.taken")], runs));
   // While the page is shown; a dialog over it is left alone.

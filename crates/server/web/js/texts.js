@@ -324,7 +324,6 @@ const TEXTS = {
   "nodes.silent": ["not heard for {seconds} s", "{seconds} 秒无响应"],
   "nodes.load": ["Load", "负载"],
   "nodes.free": ["Free memory", "可用内存"],
-  "nodes.moves": ["Moves", "迁移"],
   "nodes.moved": ["{came} came, {left} left", "{came} 迁入，{left} 迁出"],
   "nodes.cordon": ["Take no more", "停止接收"],
   "nodes.uncordon": ["Take sessions", "恢复接收"],

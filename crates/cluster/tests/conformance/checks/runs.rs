@@ -70,6 +70,9 @@ pub(crate) async fn a_run_of_a_living_node_stays_there(engine: Engine) {
     queue.give_back(&taken.run, &node).await.unwrap();
     let again = queue.take(&other, 1, |_| false).await.unwrap().unwrap();
     assert_eq!(again.run.id, taken.run.id);
+    // What was given back is no attempt that failed.
+    let ticket = &again.run.ticket;
+    assert_eq!((ticket.deliveries, ticket.attempts()), (2, 1));
 }
 
 pub(crate) async fn a_removed_entry_is_gone_and_epochs_go_on(engine: Engine) {
