@@ -27,6 +27,8 @@ def install() -> None:
 def exclude_own_frames() -> None:
     """Called by the function that runs a cell: what is below the cell does not count."""
     global _own_frames
+    if _own_frames and _is_lowest(_own_frames - _CALLS_IN_C):
+        return
     frame: Any = sys._getframe(1)
     count = _CALLS_IN_C
     while frame is not None:
@@ -35,6 +37,14 @@ def exclude_own_frames() -> None:
     if count != _own_frames:
         setrecursionlimit(max(1, getrecursionlimit() - _own_frames) + count)
         _own_frames = count
+
+
+def _is_lowest(depth: int) -> bool:
+    """Whether no frame is below the one at this depth, seen from the caller: as many frames as last time."""
+    try:
+        return sys._getframe(depth + 1).f_back is None
+    except ValueError:  # there are fewer
+        return False
 
 
 def mend() -> None:

@@ -32,6 +32,7 @@ _SPINS = 20
 _LOOKS = 4000
 _MOST_HELD = 4096  # bytes of an incomplete line, with its length
 _LENGTH = 2
+_NOTHING = bytes(_LENGTH)
 
 
 class Streams:
@@ -75,6 +76,8 @@ class Streams:
 
     def flush(self) -> None:
         """Pass on what our own streams hold. Runs no user code."""
+        if self._held.is_empty() and not self._order.strangers:
+            return  # almost always, at the end of a cell
         try:
             self.stdout.flush()
             self.stderr.flush()
@@ -190,6 +193,11 @@ class _Held:
         memory[start + begin : start + end] = data
         memory[start : start + _LENGTH] = (end - _LENGTH).to_bytes(_LENGTH, "little")
         return True
+
+    def is_empty(self) -> bool:
+        """Whether nothing is held of either output."""
+        memory = self._memory
+        return bool(memory[:_LENGTH] == _NOTHING == memory[_MOST_HELD : _MOST_HELD + _LENGTH])
 
     def take(self, fd: int) -> bytes:
         """What is held of an output; from now on nothing is."""
