@@ -150,6 +150,8 @@ def new_session(open_page):
 
 def run(page, code):
     """Runs a cell and waits until it is over."""
+    # The page before is shown, and takes nothing, until the next one is there.
+    expect(page.locator("#content > [inert]")).to_have_count(0)
     cells = page.locator(".cells > .cell")
     before = cells.count()
     page.get_by_label("Code of a new cell").fill(code)

@@ -143,6 +143,26 @@ def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     expect(page.get_by_role("row", name="only.txt")).to_contain_text("–")
 
 
+def test_while_a_fork_is_loaded_nothing_runs_in_the_original(new_session):
+    page = new_session()
+    run(page, "x = 1")
+    waiting = []
+    page.route("**/v1/sessions/*", lambda route: waiting.append(route))
+    original = page.url
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page).not_to_have_url(original)
+    expect(page.locator("#content > [inert]")).not_to_have_count(0)
+    page.keyboard.type("x = 2")
+    page.keyboard.press("Shift+Enter")
+    for route in waiting:
+        route.continue_()
+    page.unroute_all(behavior="ignoreErrors")
+    expect(page.locator("#content > [inert]")).to_have_count(0)
+    page.goto(original)
+    expect(page.get_by_label("Code of a new cell")).to_be_visible()
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+
+
 def test_a_crash_is_shown_as_restored_and_nothing_is_lost(new_session):
     page = new_session()
     run(page, "kept = 42")

@@ -114,6 +114,8 @@ async function route(app, sidebar) {
     const match = pattern.exec(location.pathname);
     if (!match) continue;
     app.main.className = "";
+    // Until the next page is there, the one before is still shown: nothing that is typed may go to its session.
+    for (const child of app.main.children) if (child instanceof HTMLElement) child.inert = true;
     try {
       const { page } = await load(app);
       if (mine !== turn) return;
