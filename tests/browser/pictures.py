@@ -58,7 +58,7 @@ class Album:
             return
         for width in WIDTHS:
             page = self.open(address, width, login, **options)
-            page.wait_for_selector("h1, .cells, .exchange, form")
+            page.locator("h1, .cells, .exchange, form").filter(visible=True).first.wait_for()
             if prepare:
                 prepare(page)
             self.take(page, name, width)
@@ -75,6 +75,7 @@ def session(album):
     address = page.url
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page).not_to_have_url(address)
+    expect(page.locator("#content > :not([inert]) .cells > .cell")).to_have_count(4)
     run(page, "sales.loc[1, 'revenue'] = 400\nbest = sales.sort_values('revenue').iloc[-1]")
     ends = [url.rstrip("/").rsplit("/", 1)[-1] for url in (address, page.url)]
     page.context.close()
