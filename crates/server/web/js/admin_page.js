@@ -143,9 +143,9 @@ async function live(place) {
     await remove(`${path("v1", "users", entry.user)}/live`);
     await live(place);
   });
-  const rows = list.map((/** @type {any} */ entry) => h("tr", null, h("td", null, entry.name), h("td", { class: "number" }, number(entry.sessions)), h("td", { class: "number" }, size(entry.memory)), h("td", { class: "number" }, number(entry.runs)), h("td", null, button({ icon: "stop", label: t("admin.end_live"), kind: "quiet", onclick: () => void end(entry) }))));
-  replace(place, h("p", { class: "muted" }, t("admin.live_lead")), rows.length === 0 ? h("p", { class: "small muted" }, t("app.nothing_yet"))
-    : h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": t("admin.live") }, h("table", { class: "table" }, h("thead", null, h("tr", null, ["name", "live", "memory", "running"].map((key) => h("th", { scope: "col" }, t(`admin.${key}`))), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, t("admin.end_live"))))), h("tbody", null, rows))));
+  replace(place, h("p", { class: "muted section-head" }, t("admin.live_lead")),
+    table([t("admin.name"), t("admin.sessions"), t("admin.memory"), t("admin.running"), ""], list.map((/** @type {any} */ entry) => [
+      entry.name, number(entry.sessions), size(entry.memory), number(entry.runs), button({ icon: "stop", label: t("admin.end_live"), kind: "quiet", onclick: () => void end(entry) })])));
 }
 
 /** The nodes of the cluster, its sessions in numbers, and the runs of its queue. @param {HTMLElement} place */

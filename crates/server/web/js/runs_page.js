@@ -20,11 +20,16 @@ export async function page(app) {
 function card(run) {
   return h("a", { class: "card session-card", href: `/runs/${run.id}` },
     h("div", { class: "row" }, h("strong", { class: "ellipsis grow" }, run.question), h("time", { class: "small muted" }, moment(run.created_at))),
-    h("div", { class: "row small muted" }, statusBadge(run.status), h("span", null, run.model), run.cost ? h("span", null, `$${run.cost.toFixed(4)}`) : null, run.answer ? h("span", { class: "ellipsis grow" }, run.answer) : null));
+    h("div", { class: "row small muted" }, statusBadge(run.status), h("span", null, run.model), run.cost ? h("span", null, `$${run.cost.toFixed(4)}`) : null, run.answer ? h("span", { class: "ellipsis grow" }, withoutMarks(run.answer)) : null));
 }
 
 /** @param {string} status */
 export function statusBadge(status) {
   const kind = status === "answered" ? "good" : status === "running" ? "accent" : status === "cancelled" || status === "cut_off" ? "" : "bad";
   return h("span", { class: `badge ${kind}` }, hasText(`runs.status.${status}`) ? t(`runs.status.${status}`) : status.replaceAll("_", " "));
+}
+
+/** An answer in one line, without the marks of Markdown for bold text and code. @param {any} answer */
+function withoutMarks(answer) {
+  return (typeof answer === "string" ? answer : JSON.stringify(answer)).replace(/\*\*|`/g, "");
 }
