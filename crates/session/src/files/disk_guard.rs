@@ -1,8 +1,8 @@
 //! The task that holds a session to its disk limit, while a cell runs and between cells.
 //!
 //! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session
-//! that makes files by the thousand stands still during a look that takes long. A session that is over its limit loses its head at once,
-//! and with it init ends everything else; the session's own task judges afterwards.
+//! that makes files by the thousand stands still during a look that takes long. All processes of a session that is over its limit are killed
+//! at once, but for its standbys; the session's own task judges afterwards. The task runs on threads that come before the session's processes.
 
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk::{Added, DiskMeter, Look, Standstill};
