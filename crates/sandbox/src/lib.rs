@@ -24,7 +24,7 @@ pub use processes::{
     Cgroup, CgroupLimits, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry,
     ProcStat, ProcStatus, SessionProcesses, SharedMapping, Size, TerminalSize, UnlinkedFiles,
     Written, descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
-    resize_terminal,
+    resize_terminal, run_before_sessions,
 };
 pub use rustix::fs::Stat;
 pub use wire::{

@@ -198,6 +198,31 @@ time.sleep(30)
     );
 }
 
+/// All begin at the same time, write much with each call, and ask the kernel for a processor before everyone else.
+#[test]
+fn many_writers_at_once_that_want_to_run_first() {
+    is_ended(
+        r"
+import struct
+begin, go = os.pipe()
+much = b'x' * (30 << 20)
+for number in range(40):
+    if os.fork() == 0:
+        SCHED_SETATTR, SHORTEST_SLICE = 314, 100_000
+        wish = struct.pack('IIQiIQQQ', 48, 0, 0, 0, 0, SHORTEST_SLICE, 0, 0)
+        libc.syscall(SCHED_SETATTR, 0, wish, 0)
+        os.close(go)
+        os.read(begin, 1)
+        for part in range(10):
+            file = os.open(f'x{number}-{part}', os.O_CREAT | os.O_WRONLY)
+            os.write(file, much)
+        time.sleep(30)
+os.close(go)
+time.sleep(30)
+",
+    );
+}
+
 /// They are made faster than a look can count them, so the session stands still during a look.
 #[test]
 fn directories_by_the_hundred_thousand() {

@@ -10,7 +10,7 @@ mod terminal;
 mod unlinked_files;
 
 pub use cgroup::{Cgroup, CgroupLimits, Cgroups, MemoryAllowance};
-pub use host_process::{end_with_parent, ignore_file_size_signal};
+pub use host_process::{end_with_parent, ignore_file_size_signal, run_before_sessions};
 pub use pause::Paused;
 pub use proc_entry::{Mappings, OpenFile, ProcEntry, ProcStat, ProcStatus, SharedMapping};
 pub use session_processes::SessionProcesses;

@@ -50,6 +50,53 @@ impl SessionProcesses {
         Err(io::ErrorKind::TimedOut.into())
     }
 
+    /// Kills all processes but init and the `spared`, which are given by their ids inside. What is started meanwhile is left to init, which sees
+    /// that the head has ended.
+    ///
+    /// Init would have to wait for a processor before it ends them, while they write. And a call that writes a large file ends at once.
+    pub fn kill_all_but(self, spared: &[u32]) {
+        let depth = ProcEntry::of(self.init()).namespace_ids().len();
+        let is_ended = |pid: u32| {
+            let ids = ProcEntry::of(pid).namespace_ids();
+            // Forks live deeper.
+            ids.len() == depth && ids.last().is_some_and(|inside| !spared.contains(inside))
+        };
+        let mut found = Vec::new();
+        let mut parents = vec![self];
+        while let Some(parent) = parents.pop() {
+            let children = parent.children();
+            parents.extend(children.iter().map(|(child, _)| *child));
+            found.extend(
+                children
+                    .into_iter()
+                    .filter(|(child, _)| is_ended(child.init())),
+            );
+        }
+        for (_, process) in found {
+            // A process that is gone needs no signal.
+            let _ = process.signal(Signal::KILL);
+        }
+    }
+
+    /// The children of the first process with their descriptors. They are listed again after they were opened: see [`hold`](SessionProcesses::hold).
+    fn children(self) -> Vec<(SessionProcesses, ProcessDescriptor)> {
+        let of_process = || ProcEntry::of(self.init()).children();
+        let open = |pid| {
+            let process = ProcessDescriptor::open(pid).ok()?;
+            Some((SessionProcesses::below(pid), process))
+        };
+        let opened: Vec<_> = of_process().into_iter().filter_map(open).collect();
+        if opened.is_empty() {
+            return opened;
+        }
+        let listed: HashSet<u32> = of_process().into_iter().collect();
+        let is_there = self.is_there();
+        let is_own = |(child, _): &(SessionProcesses, ProcessDescriptor)| {
+            is_there && listed.contains(&child.init())
+        };
+        opened.into_iter().filter(is_own).collect()
+    }
+
     /// Descriptors of those of the processes that belong to the session. They are listed again after they were opened: an id that is
     /// still one of the session's then was not given to another process before, or the descriptor is that of a process which has ended.
     fn hold(self, pids: &[u32]) -> Vec<(u32, ProcessDescriptor)> {
@@ -137,6 +184,35 @@ mod tests {
             end(child);
         }
         None
+    }
+
+    #[test]
+    fn all_processes_below_the_first_are_killed_but_for_the_spared() {
+        let script = "sleep 600 & sleep 600 & (sleep 600; true) & wait";
+        let mut first = Command::new("/bin/sh")
+            .args(["-c", script])
+            .spawn()
+            .unwrap();
+        let processes = SessionProcesses::below(first.id());
+        let begin = Instant::now();
+        while processes.ids().count() < 5 && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let running: Vec<u32> = processes.ids().filter(|pid| *pid != first.id()).collect();
+        assert_eq!(running.len(), 4);
+        let spared = ProcEntry::of(first.id()).children()[0];
+        let inside = *ProcEntry::of(spared).namespace_ids().last().unwrap();
+        processes.kill_all_but(&[inside]);
+        let is_done = || {
+            let lives = |pid: &&u32| !is_still(**pid);
+            running.iter().filter(lives).eq([&spared])
+        };
+        while !is_done() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_done());
+        processes.kill_all_but(&[]);
+        first.wait().unwrap();
     }
 
     #[test]

@@ -6,8 +6,7 @@
 use crate::SessionProcesses;
 use crate::processes::proc_entry::{ProcEntry, maps};
 use rustix::fs::makedev;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -53,9 +52,20 @@ pub struct Written {
 impl SessionProcesses {
     /// The files without a name that the session's processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
     /// their inodes, do not count: the host has put them there. Processes know the workspace as `workspace`.
-    pub fn unlinked_files(self, devices: &[u64], workspace: &Path, own: &[u64]) -> UnlinkedFiles {
+    ///
+    /// If `is_enough` says so of the bytes of open files, mapped files are not looked for: that takes most of the time, in which more is written.
+    pub fn unlinked_files(
+        self,
+        devices: &[u64],
+        workspace: &Path,
+        own: &[u64],
+        is_enough: impl Fn(u64) -> bool,
+    ) -> UnlinkedFiles {
         let mut unlinked_files = UnlinkedFiles::default();
         let mut sockets = HashMap::new();
+        // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
+        let of_init = deleted_mappings(&self.init().to_string(), devices, workspace);
+        let of_init: HashSet<u64> = of_init.iter().map(|mapping| mapping.inode).collect();
         for pid in self.ids() {
             let mut of_process = HashMap::new();
             for task in tables_of(pid) {
@@ -65,11 +75,13 @@ impl SessionProcesses {
             if pid != self.init() {
                 sockets.extend(of_process);
             }
-            unlinked_files.add_mapped(pid, devices, workspace);
         }
-        // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
-        for mapping in deleted_mappings(&self.init().to_string(), devices, workspace) {
-            unlinked_files.unlinked.remove(&mapping.inode);
+        unlinked_files.forget(&of_init);
+        if !is_enough(unlinked_files.bytes()) {
+            for pid in self.ids() {
+                unlinked_files.add_mapped(pid, devices, workspace);
+            }
+            unlinked_files.forget(&of_init);
         }
         sockets.retain(|inode, _| !own.contains(inode));
         unlinked_files.in_flight = sockets.into_values().sum();
@@ -93,27 +105,6 @@ impl SessionProcesses {
         };
         self.ids().filter_map(of).collect()
     }
-
-    /// Kills the head, whose id inside is `head`. Init sees that and ends the rest of the session. False where this process may not.
-    ///
-    /// It is faster than to ask init for it, and a call that writes a large file ends at once.
-    pub fn kill_head(self, head: u32) -> bool {
-        let is_head = |pid: &u32| ProcEntry::of(*pid).namespace_ids().last() == Some(&head);
-        // A child of init's, so the others need not be looked at.
-        let found = ProcEntry::of(self.init())
-            .children()
-            .into_iter()
-            .find(is_head);
-        let descriptor = found
-            .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // Looked at again now that it cannot be another process any more.
-        let is_still = found.is_some_and(|pid| {
-            is_head(&pid) && ProcEntry::of(self.init()).children().contains(&pid)
-        });
-        is_still
-            && descriptor.is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok())
-    }
 }
 
 /// How many descriptors wait in a socket that this process itself has open.
@@ -126,6 +117,15 @@ impl UnlinkedFiles {
     pub fn has_unknown(&self) -> bool {
         let is_unknown = |size: &Size| matches!(size, Size::AtLeast(_));
         self.in_flight > 0 || self.unlinked.values().any(is_unknown)
+    }
+
+    /// Bytes of files without a name, as far as that can be told.
+    fn bytes(&self) -> u64 {
+        self.unlinked.values().map(|size| size.known()).sum()
+    }
+
+    fn forget(&mut self, inodes: &HashSet<u64>) {
+        self.unlinked.retain(|inode, _| !inodes.contains(inode));
     }
 
     fn add_open(&mut self, task: &str, devices: &[u64], sockets: &mut HashMap<u64, u64>) {

@@ -16,11 +16,11 @@ fn own() -> SessionProcesses {
 fn what_is_not_there_holds_nothing() {
     let no_process = SessionProcesses::below(u32::MAX);
     assert_eq!(
-        no_process.unlinked_files(&[], Path::new(WORKSPACE), &[]),
+        no_process.unlinked_files(&[], Path::new(WORKSPACE), &[], |_| false),
         UnlinkedFiles::default()
     );
     assert_eq!(no_process.written(), []);
-    assert!(!no_process.kill_head(1));
+    no_process.kill_all_but(&[]);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_file_without_a_name_counts_for_the_process_that_has_it_open() {
     let metadata = file.metadata().unwrap();
     let size = || {
         own()
-            .unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[])
+            .unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[], |_| false)
             .unlinked
             .get(&metadata.ino())
             .copied()
@@ -50,7 +50,8 @@ fn a_file_whose_size_is_told_by_its_length_alone_counts_in_full() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 30).unwrap();
     let metadata = file.metadata().unwrap();
-    let unlinked_files = own().unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[]);
+    let unlinked_files =
+        own().unlinked_files(&[metadata.dev()], Path::new(WORKSPACE), &[], |_| false);
     assert_eq!(
         unlinked_files.unlinked[&metadata.ino()],
         Size::Exactly(1 << 30)
@@ -72,10 +73,10 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
         .spawn()
         .unwrap();
     let all = own()
-        .unlinked_files(&[], Path::new(WORKSPACE), &[])
+        .unlinked_files(&[], Path::new(WORKSPACE), &[], |_| false)
         .in_flight;
     let others = own()
-        .unlinked_files(&[], Path::new(WORKSPACE), &[inode])
+        .unlinked_files(&[], Path::new(WORKSPACE), &[inode], |_| false)
         .in_flight;
     // Other tests have sockets as well.
     assert!(
@@ -83,10 +84,10 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
             || (0..50).any(|_| {
                 std::thread::sleep(Duration::from_millis(20));
                 own()
-                    .unlinked_files(&[], Path::new(WORKSPACE), &[])
+                    .unlinked_files(&[], Path::new(WORKSPACE), &[], |_| false)
                     .in_flight
                     > own()
-                        .unlinked_files(&[], Path::new(WORKSPACE), &[inode])
+                        .unlinked_files(&[], Path::new(WORKSPACE), &[inode], |_| false)
                         .in_flight
             })
     );

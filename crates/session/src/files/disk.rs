@@ -66,6 +66,8 @@ pub(crate) struct Added {
     pub(crate) beyond: bool,
     /// Something was touched that is not there: it may be open, without a name.
     pub(crate) vanished: bool,
+    /// A call may be writing to one of the files: the kernel tells of a write when it is over.
+    pub(crate) is_growing: bool,
 }
 
 /// A session seen from outside.
@@ -87,6 +89,7 @@ impl Added {
         self.files = self.files.saturating_add(other.files);
         self.beyond |= other.beyond;
         self.vanished |= other.vanished;
+        self.is_growing |= other.is_growing;
     }
 
     /// The limit that this is over; `None` as a limit means that there is none.
@@ -118,22 +121,25 @@ impl DiskMeter {
         }
     }
 
-    /// Looks at everything, files without a name as well. If what has a name is over the limit `enough`, nothing else is looked at: that
+    /// The bytes and files with a name that the session added. Takes no time, unless very much was touched.
+    pub(crate) fn look_at_names(&self) -> Added {
+        let mut added = lock(&self.tracker).added();
+        if let Some(temporary) = &self.temporary {
+            added.add(lock(temporary).added());
+        }
+        self.without_brought(added)
+    }
+
+    /// Looks at everything, files without a name as well. If what was found is over the limit `enough`, nothing else is looked at: that
     /// takes time, in which more is written.
     pub(crate) fn look(&self, enough: Option<u64>) -> Look {
         // Locked before the tracker, which tells only once that a file has vanished: where this lock is free, no look knows of one that it has not noted.
         let mut hidden = lock(&self.hidden);
-        let (mut added, workspace) = {
-            let mut tracker = lock(&self.tracker);
-            (tracker.added(), Arc::clone(tracker.workspace()))
-        };
-        let mut devices = vec![workspace.device()];
-        if let Some(temporary) = &self.temporary {
-            let mut temporary = lock(temporary);
-            added.add(temporary.added());
-            devices.push(temporary.workspace().device());
-        }
-        let added = self.without_brought(added);
+        let added = self.look_at_names();
+        let workspace = Arc::clone(lock(&self.tracker).workspace());
+        let temporary = self.temporary.as_ref();
+        let temporary = temporary.map(|tracker| lock(tracker).workspace().device());
+        let devices: Vec<u64> = iter::once(workspace.device()).chain(temporary).collect();
         let file_system = workspace.file_system();
         let mut look = Look {
             added,
@@ -149,7 +155,12 @@ impl DiskMeter {
             return look;
         };
         let own = lock(&self.own).clone();
-        let mut holdings = processes.unlinked_files(&devices, &own_processes.workspace, &own.laid);
+        let is_enough = |bytes: u64| {
+            let bytes = added.bytes.saturating_add(bytes);
+            Added { bytes, ..added }.over(enough).is_some()
+        };
+        let place = &own_processes.workspace;
+        let mut holdings = processes.unlinked_files(&devices, place, &own.laid, is_enough);
         let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
         holdings.in_flight += at_host.sum::<u64>();
         let written = processes.written();
@@ -226,11 +237,13 @@ impl DiskMeter {
         Some(Standstill(Some(paused)))
     }
 
-    /// Kills the head, as far as this process may.
-    pub(crate) fn kill_head(&self) {
-        let head = lock(&self.own).processes.first().copied();
-        if let (Some(head), Some(processes)) = (head, self.processes().find()) {
-            processes.kill_head(head);
+    /// Kills the head and all processes of the code's, as far as this process may.
+    pub(crate) fn kill_code(&self) {
+        let own = lock(&self.own).processes.clone();
+        if let (Some((_head, spared)), Some(processes)) =
+            (own.split_first(), self.processes().find())
+        {
+            processes.kill_all_but(spared);
         }
     }
 

@@ -1,17 +1,18 @@
 //! The task that holds a session to its disk limit, while a cell runs and between cells.
 //!
 //! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session
-//! that makes files by the thousand stands still during a look that takes long. A session that is over its limit loses its head at once,
-//! and with it init ends everything else; the session's own task judges afterwards.
+//! that makes files by the thousand stands still during a look that takes long. All processes of a session that is over its limit are killed
+//! at once, but for its standbys; the session's own task judges afterwards. The task runs on threads that come before the session's processes.
 
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk::{Added, DiskMeter, Look, Standstill};
 use crate::files::unlinked::WriteCount;
+use crate::files::watch_runtime::watch_runtime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// How often a session is looked at whose writes are not heard of. The cells' own clocks ask for a look as often.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -19,6 +20,8 @@ pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// A look at a session that floods its workspace may take this long before the session stands still.
 const STANDSTILL_AFTER: Duration = Duration::from_millis(100);
+/// The longest time without a look after one that took long, if the room that is left asks for the next one.
+const MAX_REST: Duration = Duration::from_millis(10);
 /// Files that a session may add before a look that takes long makes it stand still.
 const MANY_FILES: usize = 10_000;
 /// Bytes in a second that many processes together may write. Where more were seen, twice that.
@@ -99,11 +102,12 @@ impl DiskGuard {
                 write_count: WriteCount::default(),
             },
             processor: Duration::ZERO,
+            has_taken_news: false,
         };
         DiskGuard {
             state,
             reports,
-            task: tokio::spawn(task.run()),
+            task: watch_runtime().spawn(task.run()),
         }
     }
 
@@ -163,6 +167,8 @@ struct GuardTask {
     last: Last,
     /// How much of the processor had been used when what cells left behind was first looked at.
     processor: Duration,
+    /// Whether the last look was followed by one at names alone, or files may still grow that it saw: the next look is due without news.
+    has_taken_news: bool,
 }
 
 /// The last look.
@@ -221,10 +227,11 @@ impl GuardTask {
                 look.added
             };
             self.note(&look, added, begun);
+            self.has_taken_news |= look.added.is_growing;
             if is_current && let Some(hit) = added.over(commands.limit) {
                 *lock(&self.state.hit) = Some(hit);
                 let meter = Arc::clone(&self.meter);
-                let _ = spawn_blocking(move || meter.kill_head()).await;
+                let _ = spawn_blocking(move || meter.kill_code()).await;
             }
             // Init must run to end the others.
             drop(standstill);
@@ -235,15 +242,37 @@ impl GuardTask {
     }
 
     /// Looks at the session. If it makes files faster than they can be looked at, it stands still meanwhile: a look would never catch up.
-    async fn look(&self, enough: Option<u64>) -> Option<(Look, Option<Standstill>)> {
+    ///
+    /// To look at many processes takes long. So files with a name are looked at again all the time, and if they alone are over the limit
+    /// `enough`, nothing else is waited for.
+    async fn look(&mut self, enough: Option<u64>) -> Option<(Look, Option<Standstill>)> {
         let floods = self.last.files > MANY_FILES || self.meter.has_lost_paths();
+        self.has_taken_news = false;
         let meter = Arc::clone(&self.meter);
         let mut looking = spawn_blocking(move || meter.look(enough));
-        if !floods {
-            return Some((looking.await.ok()?, None));
-        }
-        if let Ok(look) = timeout(STANDSTILL_AFTER, &mut looking).await {
-            return Some((look.ok()?, None));
+        let limit = sleep(STANDSTILL_AFTER);
+        tokio::pin!(limit);
+        let mut pause = MIN_PAUSE;
+        loop {
+            tokio::select! {
+                look = &mut looking => return Some((look.ok()?, None)),
+                () = &mut limit, if floods => break,
+                () = sleep(pause), if enough.is_some() && !floods => {}
+            }
+            let begun = Instant::now();
+            let meter = Arc::clone(&self.meter);
+            let names = spawn_blocking(move || meter.look_at_names());
+            let added = names.await.ok()?;
+            // Most of the time is left to the look at everything.
+            pause = (3 * begun.elapsed()).clamp(MIN_PAUSE, MAX_REST);
+            self.has_taken_news = true;
+            if added.over(enough).is_some() {
+                let look = Look {
+                    added,
+                    ..Look::default()
+                };
+                return Some((look, None));
+            }
         }
         let meter = Arc::clone(&self.meter);
         let standstill = spawn_blocking(move || meter.stand_still()).await;
@@ -252,9 +281,14 @@ impl GuardTask {
 
     async fn wait(&self) -> Cause {
         let is_ticking = self.last.is_ticking;
+        let news = async {
+            if !self.has_taken_news {
+                self.meter.wait_for_change().await;
+            }
+        };
         tokio::select! {
             () = self.state.nudge.notified() => Cause::Nudge,
-            () = self.meter.wait_for_change() => {
+            () = news => {
                 let commands = *lock(&self.state.commands);
                 sleep_until(self.last.ended.max(commands.since) + self.pause(commands.limit)).await;
                 Cause::News
@@ -272,7 +306,7 @@ impl GuardTask {
             .max(if self.last.files > MANY_FILES {
                 self.last.took.min(STANDSTILL_AFTER)
             } else {
-                self.last.took
+                self.last.took.min(MAX_REST)
             })
     }
 
@@ -317,6 +351,7 @@ impl GuardTask {
             files: look.added.files - files,
             beyond: look.added.beyond && !ran.is_zero(),
             vanished: look.added.vanished,
+            is_growing: look.added.is_growing,
         }
     }
 }

@@ -25,4 +25,5 @@ pub(crate) mod tracker;
 pub(crate) mod unlinked;
 pub(crate) mod untrusted;
 pub(crate) mod watch;
+pub(crate) mod watch_runtime;
 pub(crate) mod workspace;

@@ -9,11 +9,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The longest list of changed files in one result.
 const MAX_CHANGES: usize = 10_000;
 /// Writes through a shared map raise no event; files that were written lately are looked at again.
 const MAX_RECENT_FILES: usize = 32;
+/// How long a file is looked at again after it was touched or grew, and how many files.
+const GROWS_FOR: Duration = Duration::from_millis(300);
+const MAX_GROWING: usize = 1000;
 /// As many touched paths are looked at on the spot.
 const MAX_QUICK_PATHS: usize = 32;
 
@@ -31,6 +35,8 @@ pub(crate) struct Tracker {
     /// The part of it that came after the last look at sizes.
     unmeasured: ChangedPaths,
     measure: SizeIndex,
+    /// Files that were touched or grew lately, and when: a call may write to them for long before it is over and heard of.
+    growing: BTreeMap<PathBuf, Instant>,
     /// Bytes and entries that were there before the session.
     ground: (u64, usize),
     /// Something was touched since the last cell that is not there: it may be open, without a name.
@@ -75,6 +81,7 @@ impl Tracker {
             lately: VecDeque::new(),
             pending: ChangedPaths::default(),
             unmeasured: ChangedPaths::default(),
+            growing: BTreeMap::new(),
             ground: measure.total(),
             measure,
             vanished: false,
@@ -168,7 +175,25 @@ impl Tracker {
             self.measure.replace(path, sizes(&self.workspace, &found));
         }
         self.measure_directories(&touched);
+        self.measure_growing(&touched);
         self.measured()
+    }
+
+    /// Looks again at files that were touched a moment ago.
+    fn measure_growing(&mut self, touched: &ChangedPaths) {
+        let now = Instant::now();
+        self.growing
+            .retain(|path, since| !touched.paths.contains(path) && *since + GROWS_FOR > now);
+        for (path, since) in &mut self.growing {
+            let seen = self.workspace.look(path);
+            let size = seen.map(|seen| self.workspace.taken_by(&seen));
+            if size.is_some_and(|size| self.measure.resize(path, size)) {
+                *since = now;
+            }
+        }
+        let room = MAX_GROWING.saturating_sub(self.growing.len());
+        let files = touched.paths.iter().take(room);
+        self.growing.extend(files.map(|path| (path.clone(), now)));
     }
 
     /// The bytes and files that this session had added at the last look.
@@ -179,6 +204,7 @@ impl Tracker {
             files: files.saturating_sub(self.ground.1),
             beyond: !self.left.is_empty() && !self.began_beyond,
             vanished: self.vanished,
+            is_growing: !self.growing.is_empty(),
         }
     }
 
@@ -395,12 +421,14 @@ impl SizeIndex {
         }
     }
 
-    /// The entry itself has another size; what is below it stays. One that is not known is left to [`replace`](SizeIndex::replace).
-    pub(crate) fn resize(&mut self, path: &Path, size: u64) {
-        if let Some(old) = self.sizes.get_mut(path) {
-            self.bytes = self.bytes.saturating_sub(*old).saturating_add(size);
-            *old = size;
-        }
+    /// The entry itself has this size; what is below it stays. Tells whether it had another. One that is not known is left to
+    /// [`replace`](SizeIndex::replace).
+    pub(crate) fn resize(&mut self, path: &Path, size: u64) -> bool {
+        let Some(old) = self.sizes.get_mut(path) else {
+            return false;
+        };
+        self.bytes = self.bytes.saturating_sub(*old).saturating_add(size);
+        std::mem::replace(old, size) != size
     }
 
     /// Bytes and entries in all.

@@ -7,6 +7,7 @@ mod changes;
 
 pub(crate) use changes::{ChangedPaths, Recorded, RecordedChange, RecordedKind};
 
+use crate::files::watch_runtime::watch_runtime;
 use changes::{WatchSubject, recorded_kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::HashMap;
@@ -213,7 +214,10 @@ impl Listener {
 
 /// The task that reads the queue; none where there is no runtime, as in some tests.
 fn read_always(state: &State, watcher: &Weak<Watcher>) -> Option<JoinHandle<()>> {
-    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    tokio::runtime::Handle::try_current().ok()?;
+    let runtime = watch_runtime();
+    // The queue is registered with the runtime that waits for it.
+    let _inside = runtime.enter();
     let queue = state.instance.as_ref()?.try_clone().ok()?;
     let queue = cellblock_sandbox::async_fd(queue).ok()?;
     let watcher = Weak::clone(watcher);
