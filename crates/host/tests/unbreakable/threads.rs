@@ -141,6 +141,30 @@ questions.put(1); answers.get(timeout=5)",
     }
 }
 
+/// libc blocks every signal in a thread that starts a program, until the program has begun. On a busy machine that takes long.
+#[test]
+fn a_thread_that_starts_a_program_is_waited_for() {
+    let session = session();
+    // The new process opens a named pipe before its program begins, so another process says when.
+    session.good(
+        "import ctypes, os, subprocess, threading, time
+os.mkfifo('gate')
+opener = subprocess.Popen(['/bin/sh', '-c', 'sleep 0.6; : > gate'])
+libc = ctypes.CDLL(None)
+actions, pid = ctypes.create_string_buffer(256), ctypes.c_int()
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 0, b'gate', os.O_RDONLY, 0)
+words, nothing = (ctypes.c_char_p * 2)(b'true', None), (ctypes.c_char_p * 1)(None)
+thread = threading.Thread(target=libc.posix_spawn, args=(ctypes.byref(pid), b'/bin/true', actions, None, words, nothing))
+thread.start()
+time.sleep(0.1)
+kept = thread.is_alive()",
+    );
+    let result = session.run("kept, thread.join(5), os.waitpid(pid.value, 0)[1]");
+    assert_eq!(result.state.checkpoint, CheckpointState::armed());
+    assert_eq!(result.value.unwrap().repr, "(True, None, 0)");
+}
+
 /// libc makes every thread change its user by the signal that threads are stopped with.
 #[test]
 fn a_change_of_user_in_all_threads_works_beside_checkpoints() {
