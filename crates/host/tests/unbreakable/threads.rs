@@ -165,6 +165,30 @@ kept = thread.is_alive()",
     assert_eq!(result.value.unwrap().repr, "(True, None, 0)");
 }
 
+/// The workers end with the process that crashed, and one of them holds the lock of the queue of tasks.
+#[test]
+fn a_pool_of_processes_starts_new_workers_after_each_crash() {
+    for method in ["fork", "spawn"] {
+        let session = session();
+        session.good(&format!(
+            "import multiprocessing, os, time
+context = multiprocessing.get_context('{method}')
+pool = context.Pool(2)
+lone = context.Process(target=time.sleep, args=(1000,))
+lone.start()"
+        ));
+        for _ in 0..3 {
+            let used = "pool.map_async(abs, range(-3, 0)).get(20)";
+            assert_eq!(session.value(used), "[3, 2, 1]", "{method}");
+            let crashed = session.run("os._exit(3)");
+            assert_eq!(crashed.state.checkpoint, CheckpointState::armed());
+            assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        }
+        let ended = "lone.exitcode, pool.terminate(), pool.join()";
+        assert_eq!(session.value(ended), "(-9, None, None)", "{method}");
+    }
+}
+
 /// libc makes every thread change its user by the signal that threads are stopped with.
 #[test]
 fn a_change_of_user_in_all_threads_works_beside_checkpoints() {
