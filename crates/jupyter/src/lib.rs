@@ -14,7 +14,8 @@ mod zeromq_server;
 
 pub use connection::{ConnectionError, ConnectionFile, Ports};
 pub use kernel::{
-    Kernel, KernelAbout, KernelEnd, Outgoing, OutgoingQueues, SessionOpener, outgoing_queues,
+    Advice, Kernel, KernelAbout, KernelEnd, Outgoing, OutgoingQueues, SessionOpener,
+    outgoing_queues,
 };
 pub use message::{Channel, Message, PROTOCOL_VERSION, fresh_id, now};
 pub use notebook::{Notebook, NotebookEnd, NotebookError};

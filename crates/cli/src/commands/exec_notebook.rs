@@ -1,10 +1,10 @@
 //! `cellblock exec notebook.ipynb`: runs a notebook, and writes its outputs back.
 
 use super::exec::{NotebookFile, exit_status};
-use super::jupyter::{HostOpener, about, notebook_host};
+use super::jupyter::{HostOpener, about, advice, notebook_host};
 use crate::cell_run::Signals;
 use crate::failure::Usage;
-use crate::terminal::Console;
+use crate::terminal::{Console, Place};
 use anyhow::Context as _;
 use cellblock::{ReplacedFile, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
@@ -37,7 +37,7 @@ impl NotebookFile<'_> {
             Ok(host) => host?,
             Err(stopped) => return super::exec::stopped_status(stopped),
         };
-        let about = about(&host);
+        let about = about(&host, |result| advice(Place::Exec, result));
         let options = self.options;
         let opener = Arc::new(HostOpener { host, options });
         let (interrupt, interrupts) = mpsc::channel(1);

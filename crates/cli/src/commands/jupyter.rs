@@ -5,12 +5,12 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::Console;
+use crate::terminal::{Console, Place, remedy};
 use anyhow::Context as _;
 use cellblock::env::{EnvironmentStatus, Requirements};
-use cellblock::{Host, Preload, Session, SessionOptions, Shell};
+use cellblock::{CellResult, Host, Preload, Session, SessionOptions, Shell};
 use cellblock_jupyter::kernelspec::{self, KernelSpec};
-use cellblock_jupyter::{ConnectionFile, KernelAbout, SessionOpener, serve};
+use cellblock_jupyter::{Advice, ConnectionFile, KernelAbout, SessionOpener, serve};
 use clap::{Args, Parser, Subcommand};
 use std::future::Future;
 use std::path::PathBuf;
@@ -229,12 +229,21 @@ pub(crate) async fn notebook_host(
     environment.build(builder, None, console).await
 }
 
-/// What the kernel of a host tells about itself.
-pub(crate) fn about(host: &Host) -> KernelAbout {
+/// What helps against the limit or the wall that a cell of a notebook ran into.
+pub(crate) fn advice(place: Place, result: &CellResult) -> Option<Advice> {
+    remedy(place, result).map(|remedy| Advice {
+        text: remedy.text,
+        replaces_hint: remedy.replaces_hint,
+    })
+}
+
+/// What the kernel of a host tells about itself, and what it advises.
+pub(crate) fn about(host: &Host, advice: fn(&CellResult) -> Option<Advice>) -> KernelAbout {
     KernelAbout {
         python_version: host.environment().interpreter.version.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ports: None,
+        advice,
     }
 }
 
@@ -267,7 +276,7 @@ async fn run_kernel(args: &KernelArgs, console: &Console) -> anyhow::Result<Exit
     }
     options.shell = Shell::Ipython;
     let host = notebook_host(&python, &args.environment, console).await?;
-    let about = about(&host);
+    let about = about(&host, |result| advice(Place::Kernel, result));
     let opener = Arc::new(HostOpener { host, options });
     let (interrupt, interrupts) = mpsc::channel(1);
     let serving = serve(&connection, opener, about, interrupts);

@@ -19,6 +19,12 @@ pub(crate) enum Place {
         expect(dead_code, reason = "there are no clients over MCP")
     )]
     Mcp,
+    /// The kernel of `cellblock jupyter`: its flags are given when it is installed.
+    #[cfg_attr(
+        not(feature = "jupyter"),
+        expect(dead_code, reason = "there are no notebooks")
+    )]
+    Kernel,
 }
 
 impl Place {
@@ -52,7 +58,12 @@ pub(crate) struct Remedy {
 /// What helps here; nothing where no flag and no command would.
 pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
     let obstacle = obstacle(result)?;
-    if place.has_model() && matches!(obstacle, Obstacle::Time | Obstacle::Package(_)) {
+    let needs_no_flag = match obstacle {
+        Obstacle::Time => place.has_model(),
+        Obstacle::Package(_) => place.has_model() && offers_install(result),
+        _ => false,
+    };
+    if needs_no_flag {
         return None;
     }
     let flag = match obstacle {
@@ -67,6 +78,12 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
                 Place::Exec => format!(
                     "`{module}` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)"
                 ),
+                Place::Mcp => format!(
+                    "`{module}` is not part of this session: the person who set this server up can start `cellblock mcp` with --env NAME, for an environment that has it (`cellblock env create`)"
+                ),
+                Place::Kernel => format!(
+                    "`{module}` is not part of this session: install the kernel again with `cellblock jupyter install -- --env NAME`, for an environment that has it (`cellblock env create`)"
+                ),
                 _ => format!(
                     "`{module}` is not part of this session: `%pip install {module}` installs it, where the package has the name of its module"
                 ),
@@ -77,12 +94,17 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
             });
         }
     };
-    let verb = match place {
-        Place::Exec => "run it with",
-        Place::Repl => "start `cellblock repl` with",
-        Place::Ask => "start `cellblock ask` with",
-        Place::Chat => "start `cellblock chat` with",
-        Place::Mcp => "the person who set this server up can start `cellblock mcp` with",
+    let with_flag = match place {
+        Place::Exec => format!("run it with {flag}"),
+        Place::Repl => format!("start `cellblock repl` with {flag}"),
+        Place::Ask => format!("start `cellblock ask` with {flag}"),
+        Place::Chat => format!("start `cellblock chat` with {flag}"),
+        Place::Mcp => {
+            format!("the person who set this server up can start `cellblock mcp` with {flag}")
+        }
+        Place::Kernel => {
+            format!("install the kernel again with `cellblock jupyter install -- {flag}`")
+        }
     };
     let what = if flag.starts_with("--allow-net") {
         "let it reach a host"
@@ -90,7 +112,7 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
         "allow more"
     };
     Some(Remedy {
-        text: format!("{verb} {flag} to {what}"),
+        text: format!("{with_flag} to {what}"),
         replaces_hint: false,
     })
 }
@@ -120,6 +142,15 @@ fn obstacle(result: &CellResult) -> Option<Obstacle<'_>> {
     Some(found.1)
 }
 
+/// Whether the session has the tool for packages, by its own words about a package that is missing (`hints.py`).
+fn offers_install(result: &CellResult) -> bool {
+    let hint = result
+        .error
+        .as_ref()
+        .and_then(|error| error.hint.as_deref());
+    hint.is_none_or(|hint| !hint.contains("does not offer install_packages"))
+}
+
 /// The package that `No module named 'package.module'` tells of. Code can make the error say anything: only a plain name is repeated.
 fn missing_module(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("No module named '")?;
@@ -131,6 +162,78 @@ fn missing_module(value: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    const NO_TOOL: &str = "Packages cannot be installed from a cell, and this session does not offer install_packages;";
+    const TOOL: &str =
+        "Packages cannot be installed from a cell; ask for them with install_packages.";
+
+    fn result(type_: &str, value: &str, hint: &str) -> CellResult {
+        let error = json!({
+            "type": type_, "value": value, "repr": "", "traceback": "", "frames": [], "hint": hint,
+        });
+        serde_json::from_value(json!({
+            "session": "s", "cell": 1, "status": "failure", "exit_code": null, "signal": null,
+            "stdout": "", "stderr": "", "output": "", "truncated": null, "value": null, "displays": [],
+            "error": error,
+            "variables": {"added": [], "changed": [], "removed": []},
+            "files": {"created": [], "changed": [], "deleted": []},
+            "state": {"outcome": "kept", "checkpoint": {"status": "armed", "behind": 0, "reason": null}},
+            "usage": {"wall_ms": 1.0, "cpu_ms": 1.0, "peak_bytes": 1, "stdout_bytes": 0, "stderr_bytes": 0},
+            "tool_calls": [], "strategy": "process", "backend": "local", "isolation": "full",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_place_names_its_own_way_to_more_memory() {
+        let met = result("MemoryLimit", "", "");
+        let told = |place| remedy(place, &met).unwrap().text;
+        let by_place = [
+            (Place::Exec, "run it with --memory 8GB to allow more"),
+            (
+                Place::Repl,
+                "start `cellblock repl` with --memory 8GB to allow more",
+            ),
+            (
+                Place::Ask,
+                "start `cellblock ask` with --memory 8GB to allow more",
+            ),
+            (
+                Place::Chat,
+                "start `cellblock chat` with --memory 8GB to allow more",
+            ),
+            (
+                Place::Mcp,
+                "the person who set this server up can start `cellblock mcp` with --memory 8GB to allow more",
+            ),
+            (
+                Place::Kernel,
+                "install the kernel again with `cellblock jupyter install -- --memory 8GB` to allow more",
+            ),
+        ];
+        for (place, text) in by_place {
+            assert_eq!(told(place), text);
+        }
+    }
+
+    #[test]
+    fn a_model_is_sent_to_the_tool_for_packages_where_there_is_one() {
+        let without = result("ModuleNotFoundError", "No module named 'x'", NO_TOOL);
+        let with = result("ModuleNotFoundError", "No module named 'x'", TOOL);
+        let told = |place, result| remedy(place, result).map(|remedy| remedy.text);
+        assert_eq!(told(Place::Mcp, &with), None);
+        assert_eq!(told(Place::Ask, &with), None);
+        for (place, flag) in [
+            (Place::Mcp, "`cellblock mcp` with --env NAME"),
+            (Place::Exec, "run it with --env NAME"),
+            (Place::Repl, "`%pip install x`"),
+            (Place::Kernel, "`cellblock jupyter install -- --env NAME`"),
+        ] {
+            let text = told(place, &without).unwrap();
+            assert!(text.contains(flag), "{place:?}: {text}");
+        }
+    }
 
     #[test]
     fn only_a_plain_name_of_a_module_is_repeated() {

@@ -33,7 +33,7 @@ const OBSTACLES: [(&str, &str, &str, &str); 5] = [
         "import nowhere.at_all",
         "hint: `nowhere` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)\n",
         "hint: `nowhere` is not part of this session: `%pip install nowhere` installs it, where the package has the name of its module\n",
-        "ask for them with install_packages.",
+        "open it in an environment that has them (`env`).",
     ),
 ];
 
@@ -53,6 +53,24 @@ fn a_hint_names_what_helps_in_the_place_where_it_appears() {
             .stdout;
         assert!(said.contains(at_the_pipe), "pipe, {code}: {said}");
     }
+}
+
+#[test]
+fn a_notebook_that_is_run_as_a_file_names_the_flags_of_exec() {
+    let place = Place::new();
+    let cell = serde_json::json!({
+        "cell_type": "code", "id": "a", "metadata": {}, "execution_count": null, "outputs": [],
+        "source": "import nowhere",
+    });
+    let notebook =
+        serde_json::json!({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]});
+    let file = place.path().join("report.ipynb");
+    std::fs::write(&file, notebook.to_string()).unwrap();
+    place.run(["exec", "--stdlib", "report.ipynb"]);
+    let written = std::fs::read_to_string(&file).unwrap();
+    let expected = "hint: `nowhere` is not part of this session: run it with --env NAME";
+    assert!(written.contains(expected), "{written}");
+    assert!(!written.contains("install_packages"), "{written}");
 }
 
 /// A host beside those that a session may reach, asked for in two ways.

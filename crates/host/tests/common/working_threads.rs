@@ -2,12 +2,12 @@
 
 use crate::support::Python;
 
-/// Four idle workers, and a thread that counts.
+/// Four idle workers, and a thread that counts. The workers meet once: a pool starts one more only while none is idle.
 pub(crate) const POOL_AND_COUNTER: &str = "
 import os, threading, time
 from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(4)
-list(pool.map(abs, range(8)))
+pool, met = ThreadPoolExecutor(4), threading.Barrier(4)
+list(pool.map(lambda _: met.wait(60), range(4)))
 count, stop, lock = [0], threading.Event(), threading.RLock()
 def run():
     while not stop.wait(0.002):

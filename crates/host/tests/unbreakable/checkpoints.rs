@@ -16,6 +16,30 @@ fn a_cell_has_an_armed_checkpoint_under_it() {
     );
 }
 
+/// The host waits five seconds for a copy of the process. A copy that comes later is not used.
+#[test]
+fn a_copy_that_comes_too_late_is_no_checkpoint() {
+    let session = session();
+    session.good(
+        "import os, time
+delay = 0
+os.register_at_fork(before=lambda: time.sleep(delay))
+x = 1",
+    );
+    session.good("x = 2; delay = 7");
+    let crashed = session.run("x = 3; os._exit(3)");
+    let late = "the head did not make a copy of itself in time";
+    assert_eq!(crashed.state.checkpoint, CheckpointState::behind(1, late));
+    assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+    assert_eq!(crashed.state.replayed, [2]);
+    let kept = session.good("delay = 0; x");
+    assert_eq!(kept.value.unwrap().repr, "2");
+    let crashed = session.run("x = 4; os._exit(3)");
+    assert_eq!(crashed.state.checkpoint, CheckpointState::armed());
+    let processes = "x, sum(name.isdigit() for name in os.listdir('/proc'))";
+    assert_eq!(session.value(processes), "(2, 1)");
+}
+
 #[test]
 fn the_strategy_direct_takes_none_and_says_so() {
     let session = open(builder().strategy(Strategy::Direct));

@@ -141,6 +141,54 @@ questions.put(1); answers.get(timeout=5)",
     }
 }
 
+/// libc blocks every signal in a thread that starts a program, until the program has begun. On a busy machine that takes long.
+#[test]
+fn a_thread_that_starts_a_program_is_waited_for() {
+    let session = session();
+    // The new process opens a named pipe before its program begins, so another process says when.
+    session.good(
+        "import ctypes, os, subprocess, threading, time
+os.mkfifo('gate')
+opener = subprocess.Popen(['/bin/sh', '-c', 'sleep 0.6; : > gate'])
+libc = ctypes.CDLL(None)
+actions, pid = ctypes.create_string_buffer(256), ctypes.c_int()
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 0, b'gate', os.O_RDONLY, 0)
+words, nothing = (ctypes.c_char_p * 2)(b'true', None), (ctypes.c_char_p * 1)(None)
+thread = threading.Thread(target=libc.posix_spawn, args=(ctypes.byref(pid), b'/bin/true', actions, None, words, nothing))
+thread.start()
+time.sleep(0.1)
+kept = thread.is_alive()",
+    );
+    let result = session.run("kept, thread.join(5), os.waitpid(pid.value, 0)[1]");
+    assert_eq!(result.state.checkpoint, CheckpointState::armed());
+    assert_eq!(result.value.unwrap().repr, "(True, None, 0)");
+}
+
+/// The workers end with the process that crashed, and one of them holds the lock of the queue of tasks.
+#[test]
+fn a_pool_of_processes_starts_new_workers_after_each_crash() {
+    for method in ["fork", "spawn"] {
+        let session = session();
+        session.good(&format!(
+            "import multiprocessing, os, time
+context = multiprocessing.get_context('{method}')
+pool = context.Pool(2)
+lone = context.Process(target=time.sleep, args=(1000,))
+lone.start()"
+        ));
+        for _ in 0..3 {
+            let used = "pool.map_async(abs, range(-3, 0)).get(20)";
+            assert_eq!(session.value(used), "[3, 2, 1]", "{method}");
+            let crashed = session.run("os._exit(3)");
+            assert_eq!(crashed.state.checkpoint, CheckpointState::armed());
+            assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        }
+        let ended = "lone.exitcode, pool.terminate(), pool.join()";
+        assert_eq!(session.value(ended), "(-9, None, None)", "{method}");
+    }
+}
+
 /// libc makes every thread change its user by the signal that threads are stopped with.
 #[test]
 fn a_change_of_user_in_all_threads_works_beside_checkpoints() {

@@ -1,5 +1,6 @@
 //! What a notebook is told about a cell that did not end well.
 
+use super::Advice;
 use super::execution::Counts;
 use cellblock_protocol::{CellResult, State, StateOutcome, Status};
 use serde_json::{Value, json};
@@ -37,25 +38,22 @@ impl Failure {
     }
 
     /// A cell failed, crashed, took too long or was interrupted.
-    pub(super) fn of_cell(result: &CellResult, counts: &Counts) -> Self {
+    pub(super) fn of_cell(result: &CellResult, counts: &Counts, advice: Option<Advice>) -> Self {
         let ending = json!({
             "status": result.status,
             "exit_code": result.exit_code,
             "signal": result.signal,
         });
-        match &result.error {
-            Some(error) => {
-                let mut text = with_counts(&error.traceback, counts);
-                if let Some(hint) = &error.hint {
-                    text.push_str(&format!("\nhint: {hint}\n"));
-                }
-                Self {
-                    name: error.type_.clone(),
-                    value: error.value.clone(),
-                    traceback: text.lines().map(str::to_owned).collect(),
-                    ending,
-                }
-            }
+        let mut failure = match &result.error {
+            Some(error) => Self {
+                name: error.type_.clone(),
+                value: error.value.clone(),
+                traceback: with_counts(&error.traceback, counts)
+                    .lines()
+                    .map(str::to_owned)
+                    .collect(),
+                ending,
+            },
             None => {
                 let name = match result.status {
                     Status::Timeout => "Timeout",
@@ -70,7 +68,15 @@ impl Failure {
                     ending,
                 }
             }
-        }
+        };
+        let own = result.error.as_ref().and_then(|error| error.hint.clone());
+        let is_replaced = advice.as_ref().is_some_and(|advice| advice.replaces_hint);
+        let hints = own.filter(|_| !is_replaced).into_iter();
+        let hints = hints.chain(advice.map(|advice| advice.text));
+        failure
+            .traceback
+            .extend(hints.flat_map(|hint| [String::new(), format!("hint: {hint}")]));
+        failure
     }
 
     /// What the host knows of the end of the cell; null where no cell was run.

@@ -360,7 +360,8 @@ impl ShellLoop {
             self.outlet.publish("stream", parent, content).await;
         }
         if result.status != Status::Success {
-            return Executed::Failed(Failure::of_cell(&result, &self.counts));
+            let advice = (self.about.advice)(&result);
+            return Executed::Failed(Failure::of_cell(&result, &self.counts, advice));
         }
         let Some(value) = result.value.filter(|_| !hides_value(request.code)) else {
             return Executed::Done {

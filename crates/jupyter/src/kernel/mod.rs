@@ -13,6 +13,7 @@ mod shell;
 
 use crate::connection::Ports;
 use crate::message::{Channel, Message, MessageFactory};
+use cellblock_protocol::CellResult;
 pub use output::{Outgoing, OutgoingQueues, outgoing_queues};
 use sessions::CurrentSession;
 pub use sessions::SessionOpener;
@@ -31,6 +32,17 @@ pub struct KernelAbout {
     pub version: String,
     /// The ports of its sockets; none where messages travel over a WebSocket.
     pub ports: Option<Ports>,
+    /// What helps a cell that ran into a limit or a wall.
+    pub advice: fn(&CellResult) -> Option<Advice>,
+}
+
+/// What helps where a kernel runs: a flag or a command, by its name there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The line that says it.
+    pub text: String,
+    /// Whether the line takes the place of the session's own hint.
+    pub replaces_hint: bool,
 }
 
 /// A kernel that runs. A handle: clones are the same kernel, which ends when the last one is dropped, or when a client asks for it.

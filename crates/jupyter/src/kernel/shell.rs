@@ -35,7 +35,7 @@ pub(super) struct ShellLoop {
     pub(super) counts: Counts,
     pub(super) history: History,
     pub(super) comms: BTreeMap<String, String>,
-    about: KernelAbout,
+    pub(super) about: KernelAbout,
     ended: Arc<watch::Sender<Option<KernelEnd>>>,
     /// Requests that were queued when a cell failed. Cells among them are not run.
     aborted: VecDeque<Message>,

@@ -1,7 +1,7 @@
 //! Cells: output, values, errors, crashes, interrupts, questions.
 
 use crate::client::Client;
-use cellblock_jupyter::{Channel, Outgoing};
+use cellblock_jupyter::{Advice, Channel, Outgoing};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -57,6 +57,33 @@ async fn an_error_is_told_once_and_the_cells_that_wait_are_aborted() {
     let after = client.run("x").await;
     assert_eq!(after.of("execute_result")[0]["data"]["text/plain"], "1");
     assert_eq!(after.reply["execution_count"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advice_of_the_place_is_below_the_error_and_in_the_place_of_a_hint_about_packages() {
+    let mut client = Client::advised(|result| {
+        let error = result.error.as_ref()?;
+        let text = format!("advice about {}", error.type_);
+        let replaces_hint = error.type_ == "ModuleNotFoundError";
+        Some(Advice {
+            text,
+            replaces_hint,
+        })
+    });
+    let lines = |given: &crate::client::Given| {
+        let told = given.reply["traceback"].as_array().unwrap().iter();
+        let told = told.filter_map(Value::as_str).map(str::to_owned);
+        told.filter(|line| line.starts_with("hint: "))
+            .collect::<Vec<String>>()
+    };
+    let missing = client.run("import nowhere").await;
+    assert_eq!(lines(&missing), ["hint: advice about ModuleNotFoundError"]);
+    let misspelt = client.run("prnt(1)").await;
+    let both = [
+        "hint: Did you mean 'print'?",
+        "hint: advice about NameError",
+    ];
+    assert_eq!(lines(&misspelt), both);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use cellblock_host::{Host, Session};
 use cellblock_jupyter::{
-    Channel, Kernel, KernelAbout, Message, Outgoing, SessionOpener, fresh_id, outgoing_queues,
+    Advice, Channel, Kernel, KernelAbout, Message, Outgoing, SessionOpener, fresh_id,
+    outgoing_queues,
 };
-use cellblock_protocol::{SessionOptions, Shell};
+use cellblock_protocol::{CellResult, SessionOptions, Shell};
 use serde_json::{Map, Value, json};
 use std::future::Future;
 use std::pin::Pin;
@@ -36,6 +37,7 @@ pub(crate) fn about() -> KernelAbout {
         python_version: "3.11.0".to_owned(),
         version: "0.0.0".to_owned(),
         ports: None,
+        advice: |_| None,
     }
 }
 
@@ -77,9 +79,15 @@ impl Given {
 
 impl Client {
     pub(crate) fn start() -> Self {
+        Self::advised(|_| None)
+    }
+
+    /// A client of a kernel that gives advice.
+    pub(crate) fn advised(advice: fn(&CellResult) -> Option<Advice>) -> Self {
         let (queues, ordered, control) = outgoing_queues();
+        let about = KernelAbout { advice, ..about() };
         Self {
-            kernel: Kernel::start(Arc::new(Opener(host())), about(), queues),
+            kernel: Kernel::start(Arc::new(Opener(host())), about, queues),
             ordered,
             control,
         }

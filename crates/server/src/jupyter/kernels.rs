@@ -212,6 +212,8 @@ fn start_kernel(
         python_version: interpreter.version.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ports: None,
+        // The session's own hints name the options of the server's API.
+        advice: |_| None,
     };
     let kernel = Kernel::start(Arc::clone(opener) as Arc<dyn SessionOpener>, about, queues);
     let replies = Arc::clone(clients);

@@ -156,3 +156,24 @@ async fn a_body_beyond_its_limit_is_refused() {
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(answer.json()["code"], "too_large");
 }
+
+/// The options of `POST /v1/sessions` have other names than the flags of the command line.
+#[tokio::test(flavor = "multi_thread")]
+async fn hints_name_the_options_of_the_api() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    for (code, option) in [
+        ("import nowhere", "environment that has them (`env`)"),
+        ("bytearray(200 << 30)", "raise the limit `memory`"),
+        (
+            "[open('/dev/null') for _ in range(5000)]",
+            "raise the limit `open_files`",
+        ),
+    ] {
+        let result = admin.run(&session, code).await;
+        let hint = result["error"]["hint"].as_str().unwrap_or_default();
+        assert!(hint.contains(option), "{code}: {hint}");
+        assert!(!hint.contains("--"), "{code}: {hint}");
+    }
+}

@@ -6,7 +6,7 @@ import os
 
 from . import BUILTINS as __builtins__
 from . import hooks
-from .hints import no_network
+from .hints import how_to_install, no_network
 from .libraries import modules
 from .programs import is_install
 
@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-_INSTALL = "packages cannot be installed from a cell; ask for them with install_packages"
 
 
 def install() -> None:
@@ -71,7 +69,7 @@ def _explain_installs() -> None:
         if _installs(args):
             self.returncode = 1  # `__del__` asks for it
             self._child_created = False
-            raise PermissionError(_INSTALL)
+            raise PermissionError(how_to_install())
         original(self, args, *rest, **options)
 
     popen.__init__ = _disguise(__init__, original)
@@ -82,7 +80,7 @@ def _explain_system() -> None:
 
     def system(command: Any) -> int:
         if _installs(command):
-            raise PermissionError(_INSTALL)
+            raise PermissionError(how_to_install())
         return original(command)
 
     os.system = _disguise(system, original)

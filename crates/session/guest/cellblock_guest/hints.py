@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from errno import (
     EACCES,
@@ -33,7 +34,6 @@ NO_NETWORK = "this session has no network: hand the data in as a file in the wor
 _NETWORK = "CELLBLOCK_NETWORK"
 # How the guard at the way to the network begins when it refuses a host.
 _REFUSED_HOST = "this session may not reach "
-_INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
 _LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
@@ -46,6 +46,16 @@ def no_network() -> str:
     if not allowed:
         return NO_NETWORK
     return f"this session may reach only {allowed[:500]}, by way of the proxy that http_proxy and https_proxy name"
+
+
+def how_to_install() -> str:
+    """Why code installs no packages, and how they come into this session."""
+    if "install_packages" in vars(builtins):
+        return "packages cannot be installed from a cell; ask for them with install_packages"
+    return (
+        "packages cannot be installed from a cell, and this session does not offer install_packages;"
+        " open it in an environment that has them (`env`)"
+    )
 
 
 def hint(error: BaseException, workspace: str) -> str | None:
@@ -70,7 +80,8 @@ def _of(error: BaseException, workspace: str) -> str | None:
         package = (error.name or "").partition(".")[0]
         if package == "IPython":
             return "IPython is not part of this session; display(...) is there without an import."
-        return f"the package {package!r} is not part of this session. {_INSTALL}" if package else None
+        how = how_to_install()
+        return f"the package {package!r} is not part of this session. {how[0].upper()}{how[1:]}." if package else None
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _processes()
     if isinstance(error, (NameError, AttributeError)):

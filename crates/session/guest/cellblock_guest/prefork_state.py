@@ -11,7 +11,7 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import epolls, mappings, places
+from . import epolls, mappings, places, processes
 from .descriptors import Descriptor, same_again
 from .libraries import modules
 
@@ -34,6 +34,7 @@ class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
+        self._process = os.getpid()
         self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
         try:
             self._directory: str | None = os.getcwd()
@@ -74,6 +75,7 @@ class PreForkState:
                 gc.enable()
 
     def _settle(self) -> list[str]:
+        processes.renew_children(self._process)
         lost = self._settle_directory()
         for mapping in self._mappings:
             if mapping.path.endswith("-shm") and os.path.exists(mapping.path):

@@ -9,6 +9,10 @@ from . import BUILTINS as __builtins__
 from . import native
 from .libraries import modules
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Pools of processes that libraries keep: the module, and its variable. `joblib.Parallel` uses the first.
 _POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.reusable_executor", "_executor"))
 
@@ -46,6 +50,43 @@ def forget_pools() -> None:
                 setattr(modules[module], variable, None)
             except Exception:  # the code has put something else in its place
                 pass
+
+
+def renew_children(before: int) -> None:
+    """In a copy that goes on in the place of the process `before`, when the child processes of `before` have ended:
+    `multiprocessing` learns of it, and its pools start new workers."""
+    if "multiprocessing.process" not in modules:
+        return
+    try:
+        _end_children()
+        _renew_finalizers(before)
+    except Exception:  # the code has put something else in its place
+        pass
+
+
+def _end_children() -> None:
+    for child in list(modules["multiprocessing.process"]._children):
+        child._parent_pid = os.getpid()
+        if child._popen is not None and child._popen.returncode is None:
+            child._popen.returncode = -SIGKILL
+    server: Any = modules.get("multiprocessing.forkserver")
+    if server is not None:
+        server._forkserver._forkserver_pid = server._forkserver._forkserver_address = None
+
+
+def _renew_finalizers(before: int) -> None:
+    """What `multiprocessing` does at the end of an object is done by the process that made the object, and by no other."""
+    for finalizer in list(modules["multiprocessing.util"]._finalizer_registry.values()):
+        if finalizer._pid != before:
+            continue
+        finalizer._pid = os.getpid()
+        if getattr(finalizer._callback, "__name__", "") == "_terminate_pool":
+            _, tasks, results, *_ = finalizer._args
+            # A worker that waits for a task holds the lock of the queue, and ended with it.
+            for queue, name in (tasks, "_rlock"), (results, "_wlock"):
+                lock = getattr(queue, name, None)
+                if lock is not None and lock._semlock._is_zero():
+                    lock.release()
 
 
 def forbid_changes() -> None:

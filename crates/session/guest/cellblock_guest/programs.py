@@ -7,6 +7,7 @@ import builtins
 from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
 
 from . import BUILTINS as __builtins__
+from .hints import how_to_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _explain_command(line: str, error: SyntaxError) -> None:
     command = line.lstrip("!%").strip()
     message = f"{line.split()[0]!r} is a command of IPython; this is plain Python"
     if is_install(command.split()):
-        message = "packages cannot be installed from a cell; ask for them with install_packages"
+        message = how_to_install()
     elif line.startswith("!"):
         message = (
             "shell commands do not start with '!' here, this is plain Python; use "

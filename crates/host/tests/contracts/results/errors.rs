@@ -53,7 +53,7 @@ fn a_package_that_is_missing_and_an_install_name_install_packages() {
     let (_, missing) = hint("import no_such_package");
     assert_eq!(
         missing.unwrap(),
-        "The package 'no_such_package' is not part of this session. Packages cannot be installed from a cell; ask for them with install_packages."
+        "The package 'no_such_package' is not part of this session. Packages cannot be installed from a cell, and this session does not offer install_packages; open it in an environment that has them (`env`)."
     );
     for code in [
         "!pip install x",

@@ -6,12 +6,12 @@ use super::kernel::{
 };
 use super::saved::{CLAIMED, IS_STOPPING, PARKED, RELEASES, SEPARATIONS, entry};
 use super::{MAX_THREADS, Obstacle};
-use crate::init::stopped::is_runnable;
+use crate::init::stopped::may_be_in_call;
 use crate::init::sweep::each_entry;
 use crate::sys::text::{Text, hexadecimal};
 use crate::sys::{
-    self, Errno, Pid, Result, close, each_line_at, monotonic_milliseconds, nr, open_flags, signals,
-    syscall,
+    self, Errno, Pid, Result, STAT_BYTES, close, each_line_at, monotonic_milliseconds, nr,
+    open_flags, read_stat, signals, syscall,
 };
 use crate::walls::landlock::part_thread_from_forks;
 use core::arch::naked_asm;
@@ -21,10 +21,12 @@ use core::sync::atomic::Ordering::SeqCst;
 
 /// How long the threads may take until all of them have stopped. A thread that computes stops at once.
 const MAX_STOP_MILLISECONDS: u64 = 200;
-/// How long they may take if one of them waits for a processor all the time: the machine is busy.
+/// How long they may take if one of them waits for a processor, for a disk, or for the start of a program: the machine is busy.
 const MAX_BUSY_STOP_MILLISECONDS: u64 = 3_000;
-/// How long a thread may block the signal.
+/// How long a thread may block the signal, unless it waits in one of these ways and has used no processor.
 const MAX_BLOCKED_MILLISECONDS: u64 = 20;
+/// The same time in the unit of `/proc`. A thread that used as much and still blocks the signal means to.
+const MAX_BLOCKED_TICKS: u64 = 2;
 /// The code of a signal that was queued (`SI_QUEUE`). Those that libc sends to threads have another.
 const SENT_BY_US: i32 = -1;
 /// What handled the signal before; 0 or 1 if nothing did.
@@ -40,7 +42,8 @@ pub(super) fn stop_all(tasks: sys::Fd) -> core::result::Result<usize, Obstacle> 
         let mut new = 0;
         each_entry(tasks, |thread| {
             if outcome.is_ok() && thread != own && !signalled.contains(thread) {
-                outcome = signal_thread(tasks, thread).and_then(|()| signalled.add(thread));
+                let end = start + MAX_BUSY_STOP_MILLISECONDS;
+                outcome = signal_thread(tasks, thread, end).and_then(|()| signalled.add(thread));
                 new += 1;
             }
         });
@@ -53,7 +56,7 @@ pub(super) fn stop_all(tasks: sys::Fd) -> core::result::Result<usize, Obstacle> 
             let passed = monotonic_milliseconds() - start;
             if (parked as usize) < signalled.count && passed > MAX_STOP_MILLISECONDS {
                 let thread = signalled.first_that_runs().unwrap_or(0);
-                if passed > MAX_BUSY_STOP_MILLISECONDS || !is_runnable(tasks, thread) {
+                if passed > MAX_BUSY_STOP_MILLISECONDS || !may_be_in_call(tasks, thread) {
                     return Err(Obstacle {
                         errno: Errno::AGAIN,
                         thread,
@@ -128,11 +131,21 @@ pub(super) fn is_ended(tasks: sys::Fd, thread: Pid) -> bool {
         .is_err()
 }
 
-pub(super) fn signal_thread(tasks: sys::Fd, thread: Pid) -> core::result::Result<(), Obstacle> {
+/// Tells a thread to stop. `end` is the time until which a busy machine is waited for.
+pub(super) fn signal_thread(
+    tasks: sys::Fd,
+    thread: Pid,
+    end: u64,
+) -> core::result::Result<(), Obstacle> {
     let start = monotonic_milliseconds();
+    let ticks = cpu_ticks(tasks, thread);
     while blocks_the_signal(tasks, thread)? {
-        // libc blocks it as well, for the moment in which a thread starts or ends.
-        if monotonic_milliseconds() - start > MAX_BLOCKED_MILLISECONDS {
+        // libc blocks it as well, for the moment in which a thread starts, ends, or starts a program.
+        let now = monotonic_milliseconds();
+        let is_held_up = now < end
+            && may_be_in_call(tasks, thread)
+            && cpu_ticks(tasks, thread) < ticks + MAX_BLOCKED_TICKS;
+        if now - start > MAX_BLOCKED_MILLISECONDS && !is_held_up {
             return Err(Obstacle {
                 errno: Errno::PERM,
                 thread,
@@ -157,6 +170,12 @@ pub(super) fn signal_thread(tasks: sys::Fd, thread: Pid) -> core::result::Result
         Ok(_) | Err(Errno::SRCH) => Ok(()),
         Err(errno) => Err(Obstacle { errno, thread }),
     }
+}
+
+/// The processor time that a thread has used.
+fn cpu_ticks(tasks: sys::Fd, thread: Pid) -> u64 {
+    let mut buffer = [0; STAT_BYTES];
+    read_stat(tasks, thread, &mut buffer).map_or(0, |stat| stat.cpu_ticks())
 }
 
 /// A thread that blocks this signal would never stop.
