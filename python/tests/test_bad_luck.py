@@ -55,8 +55,9 @@ def test_a_binary_that_dies_at_its_start_tells_its_last_words(flavour, tmp_path)
         flavour.open(host=Host(program(tmp_path, text)))
 
 
-def test_a_binary_that_talks_nonsense_does_not_hang_the_program(flavour, tmp_path):
-    text = f'[ "$1" = --version ] && {{ echo cellblock {cellblock.__version__}; exit; }}; echo nonsense; exec sleep 20'
+@pytest.mark.parametrize("nonsense", ["nonsense", "42", '{"id":1}'])
+def test_a_binary_that_talks_nonsense_does_not_hang_the_program(flavour, tmp_path, nonsense):
+    text = f"""[ "$1" = --version ] && {{ echo cellblock {cellblock.__version__}; exit; }}; echo '{nonsense}'; exec sleep 20"""
     with pytest.raises(cellblock.Ended):
         flavour.open(host=Host(program(tmp_path, text)))
 

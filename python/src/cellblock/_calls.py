@@ -167,6 +167,8 @@ def answer_input(core: Core, line: Line) -> None:
 
 
 def _is_async_policy(policy: Policy) -> bool:
+    if policy is None:
+        return False
     rules = policy.values() if isinstance(policy, Mapping) else [policy]
     return any(inspect.iscoroutinefunction(rule) for rule in rules)
 
