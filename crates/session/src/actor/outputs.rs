@@ -121,6 +121,10 @@ impl Drop for Written {
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     cells: VecDeque<(u64, Written)>,
+    /// The bytes of those in memory.
+    memory_bytes: u64,
+    /// The bytes of those in files.
+    disk_bytes: u64,
 }
 
 /// The longest page of `read_output`.
@@ -128,16 +132,19 @@ pub(crate) const MAX_PAGE_BYTES: u64 = 8 << 20;
 
 impl Outputs {
     pub(crate) fn keep(&mut self, cell: u64, written: Written) {
+        *self.used(&written) += written.length;
         self.cells.push_back((cell, written));
         while self.cells.len() > MAX_CELLS
-            || self.used(true) > MAX_MEMORY_BYTES
-            || self.used(false) > MAX_DISK_BYTES
+            || self.memory_bytes > MAX_MEMORY_BYTES
+            || self.disk_bytes > MAX_DISK_BYTES
         {
             // The newest stays, however large: it is the one that was just cut.
             if self.cells.len() == 1 {
                 break;
             }
-            self.cells.pop_front();
+            if let Some((_, oldest)) = self.cells.pop_front() {
+                *self.used(&oldest) -= oldest.length;
+            }
         }
     }
 
@@ -159,13 +166,11 @@ impl Outputs {
             .map_err(Error::system("reading the output of a cell"))
     }
 
-    fn used(&self, memory: bool) -> u64 {
-        let fits =
-            |written: &Written| matches!(written.location, OutputLocation::Memory(_)) == memory;
-        self.cells
-            .iter()
-            .filter(|(_, written)| fits(written))
-            .map(|(_, written)| written.length)
-            .sum()
+    /// The count that this output belongs to.
+    fn used(&mut self, written: &Written) -> &mut u64 {
+        match written.location {
+            OutputLocation::Memory(_) => &mut self.memory_bytes,
+            OutputLocation::File(_) => &mut self.disk_bytes,
+        }
     }
 }
