@@ -81,12 +81,33 @@ def _renew_finalizers(before: int) -> None:
             continue
         finalizer._pid = os.getpid()
         if getattr(finalizer._callback, "__name__", "") == "_terminate_pool":
-            _, tasks, results, *_ = finalizer._args
+            _, tasks, results, workers, *_ = finalizer._args
             # A worker that waits for a task holds the lock of the queue, and ended with it.
             for queue, name in (tasks, "_rlock"), (results, "_wlock"):
                 lock = getattr(queue, name, None)
                 if lock is not None and lock._semlock._is_zero():
                     lock.release()
+            if len(workers) > 1:
+                workers[0]._popen = _EndedLast(workers[0]._popen, workers)
+
+
+class _EndedLast:
+    """The process of a worker that has ended. Its pool learns of it when it has started others in the place of the rest: a pool
+    divides the work by the number of its workers, and must not be seen without any."""
+
+    def __init__(self, popen: Any, workers: list[Any]) -> None:
+        self._popen = popen
+        self._workers = workers
+        self._rest = workers[1:]
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        if any(worker in self._workers for worker in self._rest) or len(self._workers) == 1:
+            return None
+        code: int | None = self._popen.poll(flag)
+        return code
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._popen, name)
 
 
 def forbid_changes() -> None:
