@@ -9,6 +9,7 @@ use crate::files::tracker::Changes;
 use cellblock_protocol::Wall;
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -143,6 +144,7 @@ impl Actor {
                 .map(|standby| standby.channel.channel.as_raw_fd())
                 .chain([channel])
                 .collect(),
+            started: Some(Arc::clone(&self.shared.processes)),
         };
         self.files.disk.guard(duty, limit, own);
     }

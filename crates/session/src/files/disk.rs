@@ -9,6 +9,7 @@ use crate::files::own::Own;
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
+use cellblock_protocol::ProcessStatus;
 use cellblock_sandbox::{FileSystem, Paused, descriptors_waiting_in};
 use std::iter;
 use std::path::PathBuf;
@@ -239,10 +240,13 @@ impl DiskMeter {
 
     /// Kills the head and all processes of the code's, as far as this process may.
     pub(crate) fn kill_code(&self) {
-        let own = lock(&self.own).processes.clone();
+        let own = lock(&self.own).clone();
         if let (Some((_head, spared)), Some(processes)) =
-            (own.split_first(), self.processes().find())
+            (own.processes.split_first(), self.processes().find())
         {
+            if let Some(started) = &own.started {
+                started.note_reason(ProcessStatus::SessionEnded);
+            }
             processes.kill_all_but(spared);
         }
     }

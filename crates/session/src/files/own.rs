@@ -1,6 +1,8 @@
 //! What in a session is the host's own, so that the disk guard does not take it for the code's.
 
+use crate::processes::Processes;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// How many sockets of standbys that are not needed any more are remembered.
 const MAX_EARLIER: usize = 256;
@@ -16,6 +18,8 @@ pub(crate) struct Own {
     pub(crate) laid: Vec<u64>,
     /// The host's ends of sockets that the session may send descriptors to.
     pub(crate) ends: Vec<RawFd>,
+    /// The processes that callers have started beside the head: they are told why they end.
+    pub(crate) started: Option<Arc<Processes>>,
 }
 
 impl Own {

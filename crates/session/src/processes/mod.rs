@@ -127,9 +127,13 @@ impl Processes {
 
     /// Notes why the processes are about to end, for the session ends with all that is in it or begins anew.
     pub(crate) fn expect_end(&self, reason: ProcessStatus) {
-        let mut registry = self.lock();
-        registry.spawner = None;
-        for process in registry.left_after(ProcessMark(0)) {
+        self.lock().spawner = None;
+        self.note_reason(reason);
+    }
+
+    /// Notes why all processes that are left are about to end.
+    pub(crate) fn note_reason(&self, reason: ProcessStatus) {
+        for process in self.lock().left_after(ProcessMark(0)) {
             process.note_reason(reason);
         }
     }

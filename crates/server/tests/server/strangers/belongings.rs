@@ -150,6 +150,7 @@ impl Belongings {
             ("chat", self.chat.clone(), "c1"),
             ("token", self.token.clone(), "t1"),
             ("user", self.user.clone(), "u1"),
+            ("node", "n1".to_owned(), "n2"),
             ("approval", self.approval.clone(), "a1"),
             ("snapshot", self.session_snapshot.clone(), "snap1"),
             ("process", self.process.clone(), "p77"),

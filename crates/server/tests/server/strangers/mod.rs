@@ -32,13 +32,16 @@ async fn no_route_of_the_api_tells_another_users_ids_from_ids_that_never_existed
         let anonymous = server.anyone();
         let answer = request.send(&anonymous, Substitution::Real).await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{request:?}");
-        // An administrator manages users, but not what is theirs.
+        // An administrator manages users and nodes, but not what is the users'.
         for (name, caller) in [("another user", &bob), ("the administrator", &admin)] {
-            let is_about_users = request.path.starts_with("/v1/users");
-            if is_about_users && name == "the administrator" {
+            let of_administrators = ["/v1/users", "/v1/nodes"];
+            let is_for_administrators = of_administrators
+                .iter()
+                .any(|path| request.path.starts_with(path));
+            if is_for_administrators && name == "the administrator" {
                 continue;
             }
-            let wanted = match is_about_users {
+            let wanted = match is_for_administrators {
                 true => StatusCode::FORBIDDEN,
                 false => StatusCode::NOT_FOUND,
             };

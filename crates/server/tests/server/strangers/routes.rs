@@ -75,6 +75,7 @@ fn body_of(method: &str, template: &str) -> Value {
     let last = template.rsplit('/').next().unwrap_or_default();
     match (method, last) {
         ("patch", "{user}") => json!({"disabled": true}),
+        ("patch", "{node}") => json!({"state": "draining"}),
         ("patch", "{session}" | "{chat}") => json!({"title": "changed"}),
         ("put", "{path}") => json!("changed"),
         ("post", "undo") => json!({}),
