@@ -190,32 +190,3 @@ time.sleep(3)
     scene.goes_on();
     scene.ends_clean();
 }
-
-/// Descriptors that wait in sockets, and in sockets that wait in sockets. Fewer than the kernel allows a user, for tests beside this one.
-#[test]
-fn descriptors_on_their_way() {
-    let code = r"
-import os, socket, time
-kept, file = [], os.open('/dev/null', os.O_RDONLY)
-outer = socket.socketpair()
-for number in range(4):
-    sender, receiver = socket.socketpair()
-    for _ in range(2):
-        socket.send_fds(sender, [b'x'], [file] * 90)
-    if is_nested:
-        socket.send_fds(outer[0], [b'x'], [receiver.detach()])
-    kept += [sender, receiver]
-time.sleep(3)
-";
-    for is_nested in ["False", "True"] {
-        for rung in [Rung::Full, Rung::Landlock] {
-            let session = behind(Isolation::on(rung), Limits::default(), &Map::new());
-            let code = format!("is_nested = {is_nested}{code}");
-            let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));
-            // Started by root, the session has a user of its own.
-            let is_own = super::common::is_root() && result.status == Success;
-            assert!(is_own || result.status == Crashed, "{}", short(&result));
-            wait(session.close());
-        }
-    }
-}

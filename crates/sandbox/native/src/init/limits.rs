@@ -9,7 +9,7 @@ use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
-    Census, Counted, DescriptorCensus, WatchCensus, has_many_on_their_way, has_too_many_locks,
+    Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
 use crate::init::watchdog::{self, Finding, MemorySample, Watched};
 use crate::sys::{Errno, Pid, monotonic_milliseconds, nr, poll, signals};
@@ -57,8 +57,7 @@ impl Session {
             return;
         }
         let is_over = self.objects.has_epoll() && self.has_too_many_watches()
-            || self.init.memory > 0 && self.has_too_many_locks()
-            || self.has_too_many_on_their_way();
+            || self.init.memory > 0 && self.has_too_many_locks();
         if is_over {
             self.end_largest(Reason::UserObjects);
         } else if self.init.memory > 0 {
@@ -178,11 +177,6 @@ impl Session {
         self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
     }
 
-    /// Whether descriptors of the user that are on their way through sockets are too many, and the session's are among them.
-    fn has_too_many_on_their_way(&self) -> bool {
-        has_many_on_their_way() && self.census_of_code().has_some_on_their_way()
-    }
-
     fn has_too_many_watches(&self) -> bool {
         let mut census = WatchCensus::new();
         let preserved = self.standbys_and_forks();
@@ -274,19 +268,6 @@ impl Session {
 
     /// What the session has at once, if all of it can be seen. Standbys have what the head had.
     fn count_objects(&self) -> Counted {
-        let processes = self.init.proc_directory;
-        let census = self.census_of_code();
-        if !self.has_own_network() {
-            return census.counted(None);
-        }
-        Counted {
-            netlink_sockets: Some(netlink_sockets(processes)),
-            ..census.counted(Some(self.unix_sockets_of_code()))
-        }
-    }
-
-    /// The descriptors of all processes but standbys and forks.
-    fn census_of_code(&self) -> DescriptorCensus {
         let mut census = DescriptorCensus::new();
         let preserved = self.standbys_and_forks();
         let processes = self.init.proc_directory;
@@ -295,7 +276,13 @@ impl Session {
                 census.add(processes, pid);
             }
         });
-        census
+        if !self.has_own_network() {
+            return census.counted(None);
+        }
+        Counted {
+            netlink_sockets: Some(netlink_sockets(processes)),
+            ..census.counted(Some(self.unix_sockets_of_code()))
+        }
     }
 
     /// Unix sockets of the session's network, without those that init made: at its start, and for each fork.

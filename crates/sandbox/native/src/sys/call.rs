@@ -45,8 +45,6 @@ impl Errno {
     pub const NOMEM: Errno = Errno(12);
     /// Too many open files.
     pub const MFILE: Errno = Errno(24);
-    /// Too many descriptors of the user are on their way through sockets.
-    pub const TOOMANYREFS: Errno = Errno(109);
     /// The file would be too large.
     pub const FBIG: Errno = Errno(27);
     /// The other side has gone.

@@ -169,15 +169,6 @@ pub fn allow_open_files() {
     }
 }
 
-/// Does some work while this process may have no more than so many open files.
-pub fn with_open_files<T>(most: u64, work: impl FnOnce() -> T) -> Result<T> {
-    let [soft, hard] = both(OPEN_FILES)?;
-    prlimit(OPEN_FILES, [most.min(soft), hard])?;
-    let done = work();
-    prlimit(OPEN_FILES, [soft, hard])?;
-    Ok(done)
-}
-
 /// Processes and threads of the user that this process runs as.
 fn tasks_of_own_user() -> Result<u64> {
     let processes = mounts::open_proc()?;
@@ -260,15 +251,10 @@ fn set_soft(resource: usize, value: u64) -> Result<()> {
 }
 
 fn hard(resource: usize) -> Result<u64> {
-    both(resource).map(|[_, hard]| hard)
-}
-
-/// The soft and the hard limit of this process.
-fn both(resource: usize) -> Result<[u64; 2]> {
     let mut pair = [0u64; 2];
     // SAFETY: `struct rlimit64` is two words; process 0 is the caller.
     unsafe { syscall(nr::PRLIMIT64, [0, resource, 0, pair.as_mut_ptr() as usize]) }?;
-    Ok(pair)
+    Ok(pair[1])
 }
 
 fn prlimit(resource: usize, pair: [u64; 2]) -> Result<()> {

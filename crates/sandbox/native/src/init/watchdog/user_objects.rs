@@ -10,10 +10,9 @@ use crate::init::watchdog::calls_under_way::CallsUnderWay;
 use crate::init::watchdog::process_memory::living_thread;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
-    Errno, Fd, Pid, close, each_line_at, each_line_while_at, get_attribute, nr, open_at,
-    open_flags, packet_pair, read_link_at, send_now, syscall,
+    Fd, Pid, close, each_line_at, each_line_while_at, get_attribute, nr, open_at, open_flags,
+    read_link_at, syscall,
 };
-use crate::walls::limits::with_open_files;
 use core::ffi::CStr;
 
 /// The most pipes of one session: each takes 16 of the 16 384 pages that a user has on most machines.
@@ -32,10 +31,6 @@ pub const MAX_NETLINK_SOCKETS: u64 = 64;
 
 /// The most locks on parts of files that processes of one session hold. The kernel has no limit for them, and takes 200 bytes for each.
 pub const MAX_LOCKS: u64 = 16_384;
-
-/// The most descriptors of a user that may be on their way through sockets while some are a session's. The kernel refuses each program of the
-/// user to send one when there are more than the program may have open files, 1 024 for most.
-pub const MAX_ON_THEIR_WAY: u64 = 512;
 
 /// Bytes of one pipe: the filter refuses to make it larger.
 pub const PIPE_BYTES: u64 = 64 << 10;
@@ -206,11 +201,6 @@ impl DescriptorCensus {
         self.is_complete &= seen;
     }
 
-    /// Whether descriptors can be on their way through sockets of these processes.
-    pub fn has_some_on_their_way(&self) -> bool {
-        self.on_their_way > 0 || !self.is_complete
-    }
-
     /// How many sockets were seen.
     pub fn sockets(&self) -> u64 {
         self.sockets.count as u64
@@ -295,18 +285,6 @@ impl Default for WatchCensus {
     fn default() -> WatchCensus {
         WatchCensus::new()
     }
-}
-
-/// Whether more descriptors of this user than [`MAX_ON_THEIR_WAY`] are on their way through sockets, also through those that are on their way
-/// themselves. The kernel tells the number to no one, but it refuses one more to a process that may have fewer open files.
-pub fn has_many_on_their_way() -> bool {
-    let Ok((one, other)) = packet_pair() else {
-        return false;
-    };
-    let sent = with_open_files(MAX_ON_THEIR_WAY, || send_now(one, &[0], &[one]));
-    close(other);
-    close(one);
-    sent == Ok(Err(Errno::TOOMANYREFS))
 }
 
 /// Whether processes of which `is_own` says so hold more locks on parts of files than one session may.
