@@ -174,3 +174,24 @@ impl Outputs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_of_the_last_outputs_are_kept_as_fit_however_many_came_before() {
+        const BYTES: usize = 1 << 20;
+        let mut outputs = Outputs::default();
+        for cell in 1..=40 {
+            let segments = vec![Segment {
+                stream: Stream::Stdout,
+                end: BYTES as u64,
+            }];
+            outputs.keep(cell, Written::in_memory(vec![b'x'; BYTES], segments));
+        }
+        let is_kept = |cell| outputs.read(cell, Stream::Stdout, 0, 10).is_ok();
+        let kept: Vec<u64> = (1..=40).filter(|cell| is_kept(*cell)).collect();
+        assert_eq!(kept, (33..=40).collect::<Vec<u64>>());
+    }
+}
