@@ -48,13 +48,13 @@ class Woken(BaseException):
         self.prefork_state = prefork_state
 
 
-def obstacle(descriptors: list[tuple[int, int]], channel: int) -> str | None:
-    """Why a fork could not carry the state as it is, or None. The channel to the host is no socket of the code's."""
+def obstacle(descriptors: list[tuple[int, int]], channels: tuple[int, ...]) -> str | None:
+    """Why a fork could not carry the state as it is, or None. The channels to the host are no sockets of the code's."""
     torch: Any = modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "CUDA is in use, and a graphics card's memory cannot be copied"
     for descriptor, kind in descriptors:
-        if kind == _SOCKET and descriptor != channel and _listens(descriptor):
+        if kind == _SOCKET and descriptor not in channels and _listens(descriptor):
             return "a socket is listening"
     return None
 

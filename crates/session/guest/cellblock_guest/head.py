@@ -222,7 +222,7 @@ class Head:
         """Make it and answer, or say why not."""
         self._streams.flush()
         descriptors = checkpoints.descriptors()
-        reason = checkpoints.obstacle(descriptors, self.channel.fd)
+        reason = checkpoints.obstacle(descriptors, (self.channel.fd, next_channel))
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
             about = {**checkpoints.size(), "children": checkpoints.children()}
@@ -240,7 +240,7 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors(), self.channel.fd)
+            reason = checkpoints.obstacle(checkpoints.descriptors(), (self.channel.fd,))
             if reason is None:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:

@@ -47,9 +47,9 @@ class PreForkState:
                     self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
-        # Files are mapped by code that has opened some, and stay mapped when they are closed; only SQLite's are looked after.
+        # Only SQLite's are looked after, which keeps a file open as long as it is mapped.
         try:
-            self._mappings = mappings.shared() if "_sqlite3" in modules else []
+            self._mappings = mappings.shared() if self._open and "_sqlite3" in modules else []
         except OSError:  # no `/proc` behind these walls
             self._mappings = []
 

@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 
-from . import entropy, head, native, wire
+from . import entropy, head, layout, native, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def main(control: int, library: int, preload: str, walls: int, shell: str) -> No
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()
     gc.freeze()
+    layout.join_mappings()
     version = "{}.{}.{}".format(*sys.version_info[:3])
     # Without the length that a frame begins with: a packet has its own.
     socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
