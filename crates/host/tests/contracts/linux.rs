@@ -253,3 +253,16 @@ depth, sys.getrecursionlimit()";
         "ValueError('recursion limit must be greater or equal than 1')"
     );
 }
+
+/// Each copy of a session's process copies all of its mappings, so what was loaded before the session has few.
+#[test]
+fn the_data_of_a_loaded_library_is_one_mapping_and_so_is_the_changed_code_of_libc() {
+    let code = "
+import _ctypes
+def mappings(path):
+    return [line.split()[1] for line in open('/proc/self/maps') if line.rstrip().endswith(path)]
+libc = next(line.split()[5] for line in open('/proc/self/maps') if '/libc.so' in line or '/libc-' in line)
+mappings(_ctypes.__file__), mappings(libc)";
+    let parts = "['r--p', 'r-xp', 'r--p', 'rw-p']";
+    assert_eq!(session().value(code), format!("({parts}, {parts})"));
+}

@@ -10,6 +10,8 @@ import ctypes
 import os
 import sys
 
+from . import layout
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,9 +194,10 @@ def _tell_of_restartable_sequences(libc: ctypes.CDLL) -> None:
 def _restart_interrupted_calls(libc: ctypes.CDLL) -> None:
     """Have calls made again that a signal interrupts, and those that map memory where there is room after all."""
     assert _library is not None
+    restart = _library.cellblock_restart_calls
     functions = [getattr(libc, name, None) for name in _NOT_INTERRUPTED + _MAPPING]
     addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions if function is not None]
-    _library.cellblock_restart_calls((ctypes.c_size_t * len(addresses))(*addresses), len(addresses))
+    layout.change_code(addresses[0], lambda: restart((ctypes.c_size_t * len(addresses))(*addresses), len(addresses)))
 
 
 def _with_descriptor(fork: Callable[[Any], int]) -> tuple[int, int]:
