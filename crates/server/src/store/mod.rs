@@ -33,6 +33,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use usage::KnownUsage;
 
 /// The name of the file in the data directory.
 pub(crate) const STORE_FILE: &str = "cellblock.db";
@@ -46,6 +47,7 @@ pub(crate) struct Store {
     path: Arc<PathBuf>,
     clock: Clock,
     first_link: FirstLink,
+    known_usage: KnownUsage,
     /// Dropped after `work`, whose end ends the thread.
     _thread: Arc<StoreThread>,
 }
@@ -196,6 +198,7 @@ impl Store {
             path: Arc::new(path),
             clock,
             first_link: FirstLink::default(),
+            known_usage: KnownUsage::default(),
             _thread: Arc::new(StoreThread {
                 thread: Some(thread),
                 _lock: lock,

@@ -1,6 +1,6 @@
 //! The store as its callers see it: what survives, and what is refused with which words.
 
-use super::{ChatRow, Role, RunRow, Store, StoreError};
+use super::{ChatRow, Role, RunRow, Store, StoreError, UsageRow};
 use crate::clock::Clock;
 use rusqlite::Connection;
 use std::fs;
@@ -22,6 +22,37 @@ async fn what_was_written_is_there_after_a_new_start() {
         .await
         .expect("read");
     assert_eq!(again, None, "a name is taken in every spelling");
+}
+
+#[tokio::test]
+async fn what_a_user_has_used_is_counted_by_day_and_survives_a_new_start() {
+    let directory = tempdir().expect("a directory");
+    let clock = Clock::default();
+    let mut store = Store::open(directory.path(), clock.clone()).expect("a store");
+    let two_cells = UsageRow {
+        cells: 2,
+        wall_ms: 30,
+        tokens: 5,
+        cost: 0.5,
+    };
+    store.add_usage("u1", two_cells).await.expect("written");
+    // The first look is at the file, the others at what is known of it.
+    for cells in [2, 4, 6] {
+        assert_eq!(store.usage_today("u1").await.expect("read").cells, cells);
+        store.add_usage("u1", two_cells).await.expect("written");
+    }
+    let all = store.usage_today("u1").await.expect("read");
+    assert_eq!((all.wall_ms, all.tokens, all.cost), (120, 20, 2.0));
+    assert_eq!(store.usage_today("u2").await.expect("read").cells, 0);
+    drop(store);
+    store = Store::open(directory.path(), clock.clone()).expect("a store");
+    assert_eq!(store.usage_today("u1").await.expect("read"), all);
+    clock.shift(24 * 3600);
+    assert_eq!(store.usage_today("u1").await.expect("read").cells, 0);
+    store.add_usage("u1", two_cells).await.expect("written");
+    assert_eq!(store.usage_today("u1").await.expect("read"), two_cells);
+    clock.shift(-24 * 3600);
+    assert_eq!(store.usage_today("u1").await.expect("read"), all);
 }
 
 #[test]

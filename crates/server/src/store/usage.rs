@@ -3,6 +3,8 @@
 use super::{Store, StoreError};
 use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a user has used on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -15,6 +17,46 @@ pub(crate) struct UsageRow {
     pub(crate) tokens: i64,
     /// What these tokens cost, where prices are known.
     pub(crate) cost: f64,
+}
+
+impl std::ops::AddAssign for UsageRow {
+    fn add_assign(&mut self, other: UsageRow) {
+        self.cells += other.cells;
+        self.wall_ms += other.wall_ms;
+        self.tokens += other.tokens;
+        self.cost += other.cost;
+    }
+}
+
+/// The usage of a day of each user who was asked about, as the file has it. Every cell asks, and must not wait for the thread of the store.
+///
+/// Only that thread changes it, in the job that reads or changes the file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownUsage {
+    users: Arc<Mutex<HashMap<String, (i64, UsageRow)>>>,
+}
+
+impl KnownUsage {
+    fn of(&self, user: &str, day: i64) -> Option<UsageRow> {
+        let known = self.lock().get(user).copied();
+        known.filter(|(of, _)| *of == day).map(|(_, used)| used)
+    }
+
+    fn set(&self, user: String, day: i64, used: UsageRow) {
+        self.lock().insert(user, (day, used));
+    }
+
+    fn add(&self, user: &str, day: i64, added: UsageRow) {
+        if let Some((of, used)) = self.lock().get_mut(user)
+            && *of == day
+        {
+            *used += added;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (i64, UsageRow)>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 const SECONDS_OF_DAY: i64 = 24 * 3600;
@@ -32,7 +74,7 @@ impl Store {
 
     /// Adds to what a user has used today.
     pub(crate) async fn add_usage(&self, user: &str, added: UsageRow) -> Result<(), StoreError> {
-        let (user, today) = (user.to_owned(), self.today());
+        let (user, today, known) = (user.to_owned(), self.today(), self.known_usage.clone());
         self.call_unsynced(move |db| {
             db.prepare_cached(
                 "INSERT INTO usage (user, day, cells, wall_ms, tokens, cost) VALUES (?, ?, ?, ?, ?, ?) \
@@ -46,15 +88,20 @@ impl Store {
                 added.wall_ms,
                 added.tokens,
                 added.cost
-            ])
+            ])?;
+            known.add(&user, today, added);
+            Ok(())
         })
         .await
-        .map(|_| ())
     }
 
     /// What a user has used today.
     pub(crate) async fn usage_today(&self, user: &str) -> Result<UsageRow, StoreError> {
-        let (user, today) = (user.to_owned(), self.today());
+        let (today, known) = (self.today(), self.known_usage.clone());
+        if let Some(used) = known.of(user, today) {
+            return Ok(used);
+        }
+        let user = user.to_owned();
         self.call(move |db| {
             let row = db
                 .prepare_cached(
@@ -69,7 +116,9 @@ impl Store {
                     })
                 })
                 .optional()?;
-            Ok(row.unwrap_or_default())
+            let used = row.unwrap_or_default();
+            known.set(user, today, used);
+            Ok(used)
         })
         .await
     }
