@@ -29,6 +29,8 @@ async fn what_a_user_has_used_is_counted_by_day_and_survives_a_new_start() {
     let directory = tempdir().expect("a directory");
     let clock = Clock::default();
     let mut store = Store::open(directory.path(), clock.clone()).expect("a store");
+    let added = store.add_user("u1", "ada", Role::User, None).await;
+    added.expect("written");
     let two_cells = UsageRow {
         cells: 2,
         wall_ms: 30,
