@@ -31,10 +31,26 @@ fn until(pipe: &mut Pipe, events: &[&str]) -> Value {
     }
 }
 
+/// Whether a line is the last one of its request. The answer of a model is an event of its run.
+fn is_last(line: &Value) -> bool {
+    let is_answer = line["event"] == "answer" && line["answer"].is_object();
+    is_answer || line["event"] == "outcome" || line["event"] == "error"
+}
+
+/// The last line of the next request that is done.
+fn next_done(pipe: &mut Pipe) -> Value {
+    loop {
+        let line = until(pipe, &["outcome", "answer", "error"]);
+        if is_last(&line) {
+            return line;
+        }
+    }
+}
+
 /// Sends a request. Its outcome, answer or error.
 fn done(pipe: &mut Pipe, request: Value) -> Value {
     pipe.send(request);
-    until(pipe, &["outcome", "answer", "error"])
+    next_done(pipe)
 }
 
 fn last_words(model: &FakeModel) -> String {
@@ -55,9 +71,7 @@ fn a_conversation_is_taken_back_and_forked_in_the_order_of_the_lines() {
     pipe.send(json!({"id": 3, "op": "fork", "session": "a"}));
     pipe.send(json!({"id": 4, "op": "undo", "session": "a"}));
     pipe.send(json!({"id": 5, "op": "say", "session": "a", "question": "Where are we?"}));
-    let ends: Vec<Value> = (0..5)
-        .map(|_| until(&mut pipe, &["outcome", "answer", "error"]))
-        .collect();
+    let ends: Vec<Value> = (0..5).map(|_| next_done(&mut pipe)).collect();
     let ids: Vec<&Value> = ends.iter().map(|line| &line["id"]).collect();
     assert_eq!(ids, [&json!(1), &json!(2), &json!(3), &json!(4), &json!(5)]);
     assert_eq!(ends[2]["answer"], json!({"session": "fork-1"}));
@@ -87,14 +101,9 @@ fn what_was_asked_before_the_end_of_input_is_finished() {
     pipe.send(json!({"id": 3, "op": "say", "session": "a", "question": "More."}));
     pipe.send(json!({"id": 4, "op": "fork", "session": "a"}));
     let (lines, status) = pipe.end();
-    let is_end = |line: &&Value| {
-        ["outcome", "answer", "error"]
-            .iter()
-            .any(|event| line["event"] == *event)
-    };
     let ends: Vec<(&Value, &Value)> = lines
         .iter()
-        .filter(is_end)
+        .filter(|line| is_last(line))
         .map(|line| (&line["id"], &line["event"]))
         .collect();
     let [one, two, three, four] = [json!(1), json!(2), json!(3), json!(4)];
@@ -183,7 +192,7 @@ fn what_waits_for_a_conversation_that_is_closed_is_refused_and_its_name_is_free(
     // Another agent of this name begins at once, and the end of the first one leaves it alone.
     pipe.send(with(keep(5, "a", &model), "question", json!("Once again.")));
     let mut ends: Vec<(u64, String)> = (0..5)
-        .map(|_| until(&mut pipe, &["outcome", "answer", "error"]))
+        .map(|_| next_done(&mut pipe))
         .map(|line| {
             let what = match &line["outcome"] {
                 Value::Null => &line["event"],
