@@ -189,11 +189,12 @@ def test_a_tool_cannot_take_back_the_run_that_waits_for_it(flavour):
 
 def test_what_is_asked_during_a_run_waits_for_its_end():
     look = code("print('x is', x)")
-    model = FakeModel(code("x = 1"), "kept", code("x = 2\nimport time; time.sleep(600)"), look, "2", look, "1")
+    sleeps = code("x = 2; print('half' + 'way')\nimport time; time.sleep(600)")
+    model = FakeModel(code("x = 1"), "kept", sleeps, look, "2", look, "1")
     chat = Agent(**model.options()).chat()
     chat.ask("Keep 1.")
     events = chat.stream("Sleep.")
-    assert next(event for event in events if event.kind == "code")
+    assert next(event for event in events if "halfway" in str(event.data))
     events.close()
     # The run is cancelled and its cell interrupted. The fork has what that left; it can be taken back like any other cell.
     fork = chat.fork()
