@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._agent_runs import Conversation, events, events_async, last, last_async
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 ChatStart: TypeAlias = Callable[[str], tuple[Conversation, Line]]
 
 
+class _Asked:
+    """A question with its conversation, and whether its outcome came."""
+
+    def __init__(self, conversation: Conversation, fields: Line) -> None:
+        self.conversation = conversation
+        self.fields = fields
+        self.is_over = False
+
+
 class _ChatBase:
     """What the two flavours of a chat have in common."""
 
@@ -27,26 +37,31 @@ class _ChatBase:
         self._conversation: Conversation | None = None
         self._is_closed = False
 
-    def _begin(self, question: str) -> tuple[Conversation, Line]:
-        """The conversation, and the request that asks a question of it."""
+    @contextmanager
+    def _asking(self, question: str) -> Generator[_Asked]:
+        """A question on its way. A run whose events are not read to the end is cancelled."""
         self._check_open()
-        if self._conversation is not None:
-            if not question.strip():
-                raise Refused("the question is empty", "invalid")
-            return self._conversation, {"op": "say", "question": question}
-        self._conversation, fields = self._start(question)
-        return self._conversation, fields
-
-    def _give_up(self, conversation: Conversation, *, is_over: bool) -> None:
-        """Ends a run whose events are not read to the end."""
-        if not is_over and conversation.core.is_open:
-            conversation.core.connection.send_later({"op": "cancel", "session": conversation.core.name})
-
-    def _never_began(self, fields: Line) -> None:
-        """A first question that is refused leaves no conversation: the next question begins it."""
-        if fields["op"] != "say" and self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+        is_first = self._conversation is None
+        if is_first:
+            self._conversation, fields = self._start(question)
+        elif not question.strip():
+            raise Refused("the question is empty", "invalid")
+        else:
+            fields = {"op": "say", "question": question}
+        asked = _Asked(self._known(), fields)
+        core = asked.conversation.core
+        try:
+            yield asked
+        except CellblockError:
+            asked.is_over = True
+            if is_first:
+                # It never began: the next question begins it.
+                asked.conversation.close()
+                self._conversation = None
+            raise
+        finally:
+            if not asked.is_over and core.is_open:
+                core.connection.send_later({"op": "cancel", "session": core.name})
 
     def _known(self) -> Conversation:
         """The conversation, for what needs a question before it."""
@@ -81,18 +96,10 @@ class Chat(_ChatBase):
 
     def stream(self, question: str) -> Iterator[AgentEvent]:
         """Asks a question and gives the events as they come. Dropping the iterator cancels the run, not the conversation."""
-        conversation, fields = self._begin(question)
-        is_over = False
-        try:
-            for event in events(conversation, fields):
-                is_over = event.kind == "outcome"
+        with self._asking(question) as asked:
+            for event in events(asked.conversation, asked.fields):
+                asked.is_over = event.kind == "outcome"
                 yield event
-        except CellblockError:
-            is_over = True
-            self._never_began(fields)
-            raise
-        finally:
-            self._give_up(conversation, is_over=is_over)
 
     def undo(self, cells: int = 1) -> Undone:
         """Takes back the last cells of the conversation: variables and files are as before. The model is told so with the next
@@ -135,18 +142,10 @@ class AsyncChat(_ChatBase):
 
     async def stream(self, question: str) -> AsyncIterator[AgentEvent]:
         """Asks a question and gives the events as they come."""
-        conversation, fields = self._begin(question)
-        is_over = False
-        try:
-            async for event in events_async(conversation, fields):
-                is_over = event.kind == "outcome"
+        with self._asking(question) as asked:
+            async for event in events_async(asked.conversation, asked.fields):
+                asked.is_over = event.kind == "outcome"
                 yield event
-        except CellblockError:
-            is_over = True
-            self._never_began(fields)
-            raise
-        finally:
-            self._give_up(conversation, is_over=is_over)
 
     async def undo(self, cells: int = 1) -> Undone:
         """Takes back the last cells of the conversation. The model is told so with the next question."""
