@@ -97,14 +97,14 @@ def test_a_chat_remembers_words_and_variables(flavour):
     model = FakeModel("```python\nx = 41\n```", "kept", "```python\nx + 1\n```", "42")
     if flavour.name == "sync":
         with Agent(**model.options()).chat(seed={"y": 1}) as chat:
-            assert chat.say("Keep 41 as x.").answer == "kept"
-            assert chat.say("One more?").answer == "42"
+            assert chat.ask("Keep 41 as x.").answer == "kept"
+            assert chat.ask("One more?").answer == "42"
     else:
 
         async def main():
             async with AsyncAgent(**model.options()).chat(seed={"y": 1}) as chat:
-                first = await chat.say("Keep 41 as x.")
-                return first.answer, (await chat.say("One more?")).answer
+                first = await chat.ask("Keep 41 as x.")
+                return first.answer, (await chat.ask("One more?")).answer
 
         assert flavour.loop.run_until_complete(main()) == ("kept", "42")
     assert "Keep 41 as x." in str(model.asked[-1])

@@ -20,7 +20,9 @@ def blocks(path: Path) -> list[str]:
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    model = FakeModel("3", "July", "Sent.", COUNT, "2")
+    read, drop = "```python\ndf = [1, 2, 3]\n```", "```python\ndf.pop()\n```"
+    branches = [read, "Read.", drop, "Dropped.", "3", "month, price"]
+    model = FakeModel("3", "July", "Sent.", *branches, COUNT, "2")
     monkeypatch.setenv("CELLBLOCK_BASE_URL", model.url)
     monkeypatch.setenv("CELLBLOCK_AGENT_FORMAT", "markdown")
     monkeypatch.setenv("CELLBLOCK_API_KEY", "none")

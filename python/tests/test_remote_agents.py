@@ -103,12 +103,12 @@ def test_a_run_on_a_server_has_limits_of_its_own_below_those_of_the_server(flavo
 def test_a_chat_of_a_server_keeps_its_variables_and_its_tools(flavour, served):
     one = served("```python\nx = double(n=n)\n```", "set", "```python\ndouble(n=x)\n```", "84")
     chat = agent_of(flavour, one, tools=[double]).chat(seed={"n": 21})
-    assert waited(flavour, chat.say("Set x.")).answer == "set"
-    assert waited(flavour, chat.say("Twice x?")).answer == "84"
+    assert waited(flavour, chat.ask("Set x.")).answer == "set"
+    assert waited(flavour, chat.ask("Twice x?")).answer == "84"
     assert "84" in str(one.model.asked[-1]["messages"][-1])
     waited(flavour, chat.close())
     with pytest.raises(cellblock.Ended):
-        waited(flavour, chat.say("And now?"))
+        waited(flavour, chat.ask("And now?"))
 
 
 def test_a_template_of_a_server_counts_with_names_and_functions_of_its_scope(flavour, served):
@@ -183,3 +183,70 @@ def test_a_server_without_a_model_says_so(flavour, tmp_path):
     remote.close()
     child.terminate()
     child.wait(60)
+
+
+def test_a_chat_of_a_server_is_taken_back_and_the_model_is_told_so(flavour, served):
+    texts = ["```python\nx = 1\n```", "kept", "```python\nx = 2\n```", "changed", "```python\nprint('x is', x)\n```", "1"]
+    one = served(*texts)
+    chat = agent_of(flavour, one).chat()
+    with pytest.raises(cellblock.Refused, match="nothing was asked"):
+        waited(flavour, chat.undo())
+    waited(flavour, chat.ask("Keep 1."))
+    waited(flavour, chat.ask("Now 2."))
+    with pytest.raises(cellblock.Refused):
+        waited(flavour, chat.undo(5))
+    undone = waited(flavour, chat.undo())
+    assert (undone.cell, [variable.name for variable in undone.variables.changed]) == (1, ["x"])
+    waited(flavour, chat.ask("What is x?"))
+    told = "The user took back the last 1 cell: variables and files are as they were before."
+    assert one.model.asked[4]["messages"][-1]["content"] == f"{told}\n\nWhat is x?"
+    assert "x is 1" in str(one.model.asked[5]["messages"][-1])
+    waited(flavour, chat.close())
+
+
+def test_a_fork_of_a_chat_of_a_server_goes_its_own_way_with_its_own_calls(flavour, served):
+    one = served(
+        *("```python\nx = double(n=1)\n```", "kept"),
+        *("```python\nx = double(n=x); print('x is', x)\n```", "4"),
+        *("```python\nprint('x is', double(n=x))\n```", "8"),
+        *("```python\nprint('x is', x)\n```", "4"),
+        options=("--approve", "code"),
+    )
+    asked = []
+
+    def approve(call):
+        asked.append(call.name)
+        return True
+
+    chat = agent_of(flavour, one, tools=[double], approve=approve).chat()
+    waited(flavour, chat.ask("Keep twice 1."))
+    fork = waited(flavour, chat.fork())
+    waited(flavour, chat.close())
+    assert waited(flavour, fork.ask("Twice that.")).answer == "4"
+    messages = str(one.model.asked[-1]["messages"])
+    assert "x is 4" in messages and "x = double(n=1)" in messages and "Keep twice 1." in messages
+    deeper = waited(flavour, fork.fork())
+    assert waited(flavour, deeper.ask("And again?")).answer == "8"
+    waited(flavour, deeper.close())
+    assert waited(flavour, fork.ask("And here?")).answer == "4"
+    assert "x is 4" in str(one.model.asked[-1]["messages"][-1])
+    assert asked == ["execute_python_code", "double"] * 3 + ["execute_python_code"]
+    waited(flavour, fork.close())
+
+
+def test_a_tool_cannot_take_back_the_run_of_a_server_that_waits_for_it(served):
+    chats, said = [], []
+
+    def meddle() -> str:
+        """Meddles."""
+        for change in (chats[0].undo, chats[0].fork):
+            with pytest.raises(cellblock.Busy) as busy:
+                change()
+            said.append(str(busy.value))
+        return "no"
+
+    one = served("```python\nmeddle()\n```", "done")
+    chats.append(Agent(host=one.remote, tools=[meddle]).chat())
+    assert chats[0].ask("Meddle.").answer == "done"
+    assert len(said) == 2 and all("waits for the answer to a call" in text for text in said)
+    chats[0].close()

@@ -10,7 +10,7 @@ use crate::template::{Template, TemplateError};
 use cellblock_model::{Model, Usage};
 use cellblock_protocol::{Locale, Seed};
 use cellblock_tools::names::EXECUTE_PYTHON_CODE;
-use cellblock_tools::{Approval, Registry, RegistryError};
+use cellblock_tools::{Approval, Approver, DynamicTool, Registry, RegistryError};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -150,6 +150,17 @@ impl Agent {
     /// The session is what the executor opens. Its variables and files must be those that the run left.
     pub fn resume(&self, run: UnfinishedRun) -> Conversation {
         Conversation::new(Arc::clone(&self.config), Some(run))
+    }
+
+    /// The agent of a fork: the same settings, these tools in the places of those with the same names, and this approver, if there is one.
+    /// [`Conversation::fork_for`] takes it. What the person of this agent always allows is allowed there, too.
+    pub fn for_fork(
+        &self,
+        tools: impl IntoIterator<Item = Arc<dyn DynamicTool>>,
+        approver: Option<Arc<dyn Approver>>,
+    ) -> Result<Agent, AgentError> {
+        let builder = self.config.builder.clone();
+        builder.for_fork(tools, approver).build()
     }
 
     /// Runs a template with these arguments. The variables of its session are the arguments and the template's scope, and nothing of

@@ -10,8 +10,9 @@ use cellblock_model::Model;
 use cellblock_protocol::{Locale, Seed};
 use cellblock_tools::names::{FINAL_ANSWER, RECURSIVE_PLAN_TREE_TODO};
 use cellblock_tools::{
-    Approval, ComputeTool, DynamicTool, ExecutePythonCodeTool, FileReaderTool, FinalAnswerTool,
-    ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool, UndoTool,
+    Approval, Approver, ComputeTool, DynamicTool, ExecutePythonCodeTool, FileReaderTool,
+    FinalAnswerTool, ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool,
+    UndoTool,
 };
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -120,6 +121,20 @@ impl AgentBuilder {
             self.tools
                 .push(Arc::new(move |builder| builder.dynamic(Arc::clone(&tool))));
         }
+        self
+    }
+
+    /// The builder for the agent of a fork: see [`Agent::for_fork`].
+    pub(crate) fn for_fork(
+        mut self,
+        tools: impl IntoIterator<Item = Arc<dyn DynamicTool>>,
+        approver: Option<Arc<dyn Approver>>,
+    ) -> AgentBuilder {
+        for tool in tools {
+            self.tools
+                .push(Arc::new(move |builder| builder.replace(Arc::clone(&tool))));
+        }
+        self.settings.approval = self.settings.approval.for_fork(approver);
         self
     }
 

@@ -29,8 +29,8 @@ pub use format::{
 };
 pub use prompt::{Prompt, PromptPart, UnknownPrompt};
 pub use run::{
-    ActionResult, Candidate, CompletedCell, Conversation, Observer, Outcome, RunBudget, RunEvent,
-    RunLimits, RunStatus, Scorer, Step, Trial, UnfinishedRun,
+    ActionResult, Candidate, CompletedCell, Conversation, ConversationMemory, Observer, Outcome,
+    RunBudget, RunEvent, RunLimits, RunStatus, Scorer, Step, Trial, UnfinishedRun,
 };
 pub use run_store::{
     ResumedRun, RunEnd, RunProgress, RunStart, RunStore, RunStoreError, RunWriter, StoredEvent,

@@ -207,6 +207,7 @@ fn error(choices: &mut Choices<'_>) -> Value {
         ("traceback", json!(text(choices))),
         ("frames", json!(frames)),
         ("hint", json!(text(choices))),
+        ("obstacle", json!("network")),
     ];
     Value::Object(object(choices, fields))
 }

@@ -23,6 +23,29 @@ pub struct CellError {
     /// A hint what to do about the error, where there is one: that the session has no network, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What the code ran into, for programs that know what helps against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<Obstacle>,
+}
+
+/// A limit or a wall of the session that code ran into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Obstacle {
+    /// The memory limit.
+    Memory,
+    /// The disk limit.
+    Disk,
+    /// The limit of processes and threads.
+    Processes,
+    /// The limit of open files.
+    OpenFiles,
+    /// The network: there is none, or the rules do not name the host.
+    Network,
+    /// A package that the session does not have, and that code cannot ask for.
+    Package,
+    /// A package that the session does not have, and that its tool `install_packages` can bring.
+    InstallablePackage,
 }
 
 /// One step of a traceback.

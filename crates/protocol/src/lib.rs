@@ -43,7 +43,7 @@ mod workspace_place;
 
 pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, Opened, Undone};
 pub use cell::{Cell, MAX_CODE_BYTES, Script};
-pub use cell_error::{CellError, Frame, Locals};
+pub use cell_error::{CellError, Frame, Locals, Obstacle};
 pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};
 pub use container::ContainerOptions;
 pub use credential::{CredentialRule, SecretPlace};
@@ -77,6 +77,6 @@ pub use result::{
 pub use seed::{Seed, bytes_seed, validate_seed};
 pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
 pub use text::{strip_terminal_escapes, visible_json, visible_name, visible_text};
-pub use tool::ToolSpec;
+pub use tool::{ClientToolSpec, ToolSpec};
 pub use variable::{Inspection, Variable};
 pub use workspace_place::WorkspacePlace;

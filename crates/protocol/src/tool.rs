@@ -54,14 +54,53 @@ impl Field for Vec<ToolSpec> {
     const EXPECTED: &'static str = "a list of {name, description, parameters}";
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid> {
-        let Value::Array(items) = value else {
-            return Err(Self::refuse(name, &value));
-        };
-        let read = |(at, item)| {
-            let path = format!("{name}[{at}]");
-            let map = Map::read(&path, item)?;
-            ToolSpec::try_from(map).map_err(|error| error.inside(&path))
-        };
-        items.into_iter().enumerate().map(read).collect()
+        read_list(name, value)
+    }
+}
+
+impl Field for Vec<ClientToolSpec> {
+    const EXPECTED: &'static str = "a list of {name, description, parameters, changes}";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        read_list(name, value)
+    }
+}
+
+fn read_list<T>(name: &str, value: Value) -> Result<Vec<T>, Invalid>
+where
+    Vec<T>: Field,
+    T: TryFrom<Map<String, Value>, Error = Invalid>,
+{
+    let Value::Array(items) = value else {
+        return Err(Vec::<T>::refuse(name, &value));
+    };
+    let read = |(at, item)| {
+        let path = format!("{name}[{at}]");
+        let map = Map::read(&path, item)?;
+        T::try_from(map).map_err(|error: Invalid| error.inside(&path))
+    };
+    items.into_iter().enumerate().map(read).collect()
+}
+
+/// A tool of a run that a client answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct ClientToolSpec {
+    /// The tool as the code sees it.
+    #[serde(flatten)]
+    pub spec: ToolSpec,
+    /// Whether a call changes something that no undo brings back. A reply that is only tried makes no such calls.
+    pub changes: bool,
+}
+
+impl TryFrom<Map<String, Value>> for ClientToolSpec {
+    type Error = Invalid;
+
+    fn try_from(mut map: Map<String, Value>) -> Result<Self, Invalid> {
+        let changes = map.remove("changes").filter(|given| !given.is_null());
+        let changes = changes.map(|given| bool::read("changes", given));
+        let changes = changes.transpose()?.unwrap_or(false);
+        let spec = ToolSpec::try_from(map)?;
+        Ok(Self { spec, changes })
     }
 }

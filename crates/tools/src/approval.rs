@@ -136,6 +136,25 @@ impl Approval {
         }
     }
 
+    /// The approval for a fork of the run: the same policy, and what the person allowed so far. Later decisions are not shared, and neither
+    /// run waits for the questions of the other. With `None` the approver stays the same.
+    #[must_use]
+    pub fn for_fork(&self, approver: Option<Arc<dyn Approver>>) -> Approval {
+        let copy = |set: &Mutex<HashSet<String>>| {
+            let set = set.lock().unwrap_or_else(PoisonError::into_inner);
+            Mutex::new(set.clone())
+        };
+        Approval {
+            policy: self.policy.clone(),
+            approver: approver.or_else(|| self.approver.clone()),
+            decisions: Arc::new(Decisions {
+                always_allowed: copy(&self.decisions.always_allowed),
+                allowed_hosts: copy(&self.decisions.allowed_hosts),
+                turn: tokio::sync::Mutex::default(),
+            }),
+        }
+    }
+
     /// The same approval, except that tools are refused that change something outside of the session, or state of their own.
     pub(crate) fn without_lasting_effects(&self, registry: &Registry) -> Approval {
         let mut approval = self.clone();

@@ -39,5 +39,5 @@ pub use registry::{
     DynamicTool, Effects, Registry, RegistryBuilder, RegistryError, Tool, ToolDefinition,
     ToolFuture, Uses,
 };
-pub use runner::{CallOutcome, SessionFuture, ToolRunner, ToolRunnerBuilder};
+pub use runner::{CallOutcome, ForkTools, SessionFuture, ToolRunner, ToolRunnerBuilder};
 pub use schema::{SchemaForm, function_schema};

@@ -21,9 +21,10 @@ from .session import Session, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .agent import Agent, AgentEvent, AsyncAgent, AsyncChat, Chat, Outcome
+    from .agent import Agent, AsyncAgent
     from .approval import Approve, Call
     from .async_session import AsyncSession
+    from .chats import AsyncChat, Chat
     from .events import (
         Begun,
         ClearOutput,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ToolCall,
     )
     from .options import Container, Env, Limits, Network
+    from .outcomes import AgentEvent, Outcome
     from .processes import AsyncProcess, Output, Process, ProcessEnd, ProcessInfo
     from .records import (
         CellError,
@@ -137,11 +139,13 @@ __all__ = [
 
 # Imported when they are first used: `asyncio` alone takes longer to import than everything above.
 _MODULES = {
-    "agent": "Agent AgentEvent AsyncAgent AsyncChat Chat Outcome",
+    "agent": "Agent AsyncAgent",
     "approval": "Approve Call",
     "async_session": "AsyncSession",
+    "chats": "AsyncChat Chat",
     "events": "Begun ClearOutput Comm Display Event Finished InputRequest Log Numbered Restored Stderr Stdout ToolCall",
     "options": "Container Env Limits Network",
+    "outcomes": "AgentEvent Outcome",
     "processes": "AsyncProcess Output Process ProcessEnd ProcessInfo",
     "records": "CellError Checkpoint CheckpointState Completeness Completion File FileChanges Frame Inspection PathStat "
     "ToolCallRecord Undone Usage Variable VariableChanges",

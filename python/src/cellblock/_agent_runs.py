@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ._calls import ToolRun, decide_call
@@ -12,13 +14,10 @@ from ._core import Core
 from ._plans import _send
 from ._workers import workers
 from .errors import error_from
+from .outcomes import AgentEvent, Outcome
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .approval import Policy
-    from .host import Host, Remote
-    from .tools import Tool
 
 MODES = ("never", "effects", "code", "tools", "all")
 
@@ -26,35 +25,33 @@ MODES = ("never", "effects", "code", "tools", "all")
 class Conversation:
     """An agent on the pipe, by its name: the tools and the approvals that it may ask this process for."""
 
-    def __init__(
-        self, host: Host | Remote, tools: dict[str, Tool[..., Any]], approve: Policy | str, key_variable: str | None
-    ) -> None:
-        self.core = Core(host, tools, policy_of(approve), None, None)
-        self._host = host
+    def __init__(self, core: Core, key_variable: str | None) -> None:
+        self.core = core
         self._key_variable = key_variable
-        self._connection: Connection | None = None
-        self._name = ""
 
     def connect(self) -> Connection:
-        """Starts the child process of the host, if it does not run."""
-        if self._connection is None:
-            self._connection = self._host._connect_for_agent(self._key_variable)
-            self._name = self._connection.new_session_name()
-            self.core.attach(self._connection, self._name)
-        return self._connection
+        """Starts the child process of the host, if it does not run. Raises `Ended` after `close`."""
+        if not self.core.was_opened:
+            connection = self.core.host._connect_for_agent(self._key_variable)
+            self.core.attach(connection, connection.new_session_name())
+        return self.core.connection
 
     def ask(self, fields: Line, deliver: Callable[[Line], None], loop: asyncio.AbstractEventLoop | None) -> AgentCall:
         """Sends a request whose last event is `outcome`. Events come to `deliver`, on another thread."""
         call = AgentCall(self.core, deliver, loop)
         connection = self.connect()
-        _send(connection, {"session": self._name, **fields}, call.receive, "outcome")
+        _send(connection, {"session": self.core.name, **fields}, call.receive, "outcome")
         return call
+
+    def forked(self, name: str) -> Conversation:
+        """The conversation of a fork, which is there under this name."""
+        return Conversation(self.core.forked(name), self._key_variable)
 
     def close(self) -> None:
         """Ends what runs, and the session. Does not wait; for finalizers, too."""
-        if self._connection is not None and self.core.is_open:
-            self._connection.send_later({"op": "close", "session": self._name})
-            self.core.mark_closed("the conversation was closed")
+        if self.core.is_open:
+            self.core.connection.send_later({"op": "close", "session": self.core.name})
+        self.core.mark_closed("the conversation was closed")
 
 
 class AgentCall:
@@ -104,3 +101,51 @@ def outcome_of(line: Line) -> dict[str, Any] | None:
     if line["event"] == "error":
         raise error_from(line["code"], line["message"])
     return line["outcome"] if line["event"] == "outcome" else None
+
+
+def events(conversation: Conversation, fields: Line) -> Iterator[AgentEvent]:
+    inbox: SimpleQueue[Line] = SimpleQueue()
+    conversation.ask(fields, inbox.put, None)
+    is_over = False
+    while not is_over:
+        line = inbox.get()
+        is_over = outcome_of(line) is not None
+        yield _event_from(line)
+
+
+async def events_async(conversation: Conversation, fields: Line) -> AsyncIterator[AgentEvent]:
+    loop = asyncio.get_running_loop()
+    inbox: asyncio.Queue[Line] = asyncio.Queue()
+
+    def deliver(line: Line) -> None:
+        try:
+            loop.call_soon_threadsafe(inbox.put_nowait, line)
+        except RuntimeError:
+            pass  # the loop is closed: no task waits
+
+    await asyncio.to_thread(conversation.connect)
+    conversation.ask(fields, deliver, loop)
+    is_over = False
+    while not is_over:
+        line = await inbox.get()
+        is_over = outcome_of(line) is not None
+        yield _event_from(line)
+
+
+def last(given: Iterator[AgentEvent], kind: Any) -> Outcome[Any]:
+    end: dict[str, Any] = {}
+    for event in given:
+        end = event.data
+    return Outcome(end["outcome"], kind)
+
+
+async def last_async(given: AsyncIterator[AgentEvent], kind: Any) -> Outcome[Any]:
+    end: dict[str, Any] = {}
+    async for event in given:
+        end = event.data
+    return Outcome(end["outcome"], kind)
+
+
+def _event_from(line: Line) -> AgentEvent:
+    data = {name: value for name, value in line.items() if name not in ("id", "session", "event")}
+    return AgentEvent(str(line["event"]), data)

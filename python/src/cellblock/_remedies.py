@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+# The option that moves a limit, by the obstacle that the error of a cell names.
 _LIMITS = {
-    "memory limit was reached": 'memory="8GB"',
-    "disk limit was reached": 'disk="10GB"',
-    "limit of processes and threads": "processes=256",
-    "limit of open files": "open_files=8192",
+    "memory": 'memory="8GB"',
+    "disk": 'disk="10GB"',
+    "processes": "processes=256",
+    "open_files": "open_files=8192",
 }
-_NETWORK = ("session has no network", "session may reach only")
 
 
 def hints(status: str, error: dict[str, Any] | None) -> list[str]:
@@ -22,17 +22,15 @@ def hints(status: str, error: dict[str, Any] | None) -> list[str]:
         told = f"`{package}` is not part of this session"
         return [f'{told}: open it with env=Env("{package}"), where the package has the name of its module']
     hint = error.get("hint") or ""
-    option = _option(error["type"], hint)
+    option = _option(error.get("obstacle"))
     helps = [f"open the session with {option}"] if option else []
     return [hint, *helps] if hint else helps
 
 
-def _option(kind: str, hint: str) -> str | None:
-    limits = {"MemoryLimit": 'memory="8GB"', "DiskLimit": 'disk="10GB"'}
-    limit = limits.get(kind) or next((limit for words, limit in _LIMITS.items() if words in hint), None)
-    if limit:
-        return f"limits=Limits({limit}) to allow more"
-    return 'network=Network("HOST") to let it reach a host' if any(words in hint for words in _NETWORK) else None
+def _option(obstacle: str | None) -> str | None:
+    if obstacle in _LIMITS:
+        return f"limits=Limits({_LIMITS[obstacle]}) to allow more"
+    return 'network=Network("HOST") to let it reach a host' if obstacle == "network" else None
 
 
 def _missing_package(error: dict[str, Any]) -> str | None:

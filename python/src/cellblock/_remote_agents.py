@@ -5,6 +5,7 @@ The server answers with its own models and limits. Tools and approvals are answe
 
 from __future__ import annotations
 
+import threading
 import time
 from http.client import HTTPException
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ._connection import Line, Receive
-from .errors import CellblockError, Ended
+from .errors import Busy, CellblockError, Ended
 
 if TYPE_CHECKING:
     from ._remote import RemoteConnection
@@ -46,7 +47,10 @@ class RemoteAgents:
     def do(self, name: str, operation: str, given: Line, receive: Receive) -> Any:
         """Does an operation. Returns the answer, or `None` when `receive` was given everything."""
         if operation in ("ask", "template"):
-            self._chats[name] = chat = _Chat(self._connection, name, given)
+            options: Line = given.get("options", {})
+            common = {key: value for key, value in options.items() if key in OPTIONS}
+            common["tools"] = given.get("tools", [])
+            self._chats[name] = chat = _Chat(self._connection, name, common, decides=bool(given.get("approvals")))
             chat.begin(operation, given, receive)
             return None
         found = self._chats.get(name)
@@ -55,6 +59,12 @@ class RemoteAgents:
         if operation == "say":
             found.say(given["question"], receive)
             return None
+        if operation == "undo":
+            return found.undo(given)
+        if operation == "fork":
+            fork = self._connection.new_session_name()
+            self._chats[fork] = found.fork(fork)
+            return {"session": fork}
         if operation == "close":
             del self._chats[name]
             found.close()
@@ -70,20 +80,26 @@ class RemoteAgents:
 class _Chat:
     """One conversation."""
 
-    def __init__(self, connection: RemoteConnection, name: str, first: Line) -> None:
+    def __init__(self, connection: RemoteConnection, name: str, common: Line, *, decides: bool) -> None:
         self._connection = connection
         self._name = name
-        options: dict[str, Any] = first.get("options", {})
         # Each question of a chat brings these along.
-        self._common = {key: value for key, value in options.items() if key in OPTIONS}
-        self._common["tools"] = first.get("tools", [])
-        self._decides = bool(first.get("approvals"))
+        self._common = common
+        self._decides = decides
         self._chat: str | None = None
         self._run: str | None = None
         self._is_closed = False
+        # What is asked of a chat is done one after the other.
+        self._turn = threading.Lock()
+        # The calls of the run of now that this process has not answered.
+        self._calls: set[str] = set()
 
     def begin(self, operation: str, given: Line, receive: Receive) -> None:
         """The first question."""
+        with self._turn:
+            self._begin(operation, given, receive)
+
+    def _begin(self, operation: str, given: Line, receive: Receive) -> None:
         own: Line = {key: given[key] for key in ("schema", "seed") if key in given}
         body: Line = {**self._common, **own}
         if operation == "template":
@@ -97,7 +113,26 @@ class _Chat:
 
     def say(self, question: str, receive: Receive) -> None:
         """A later question."""
-        self._ask({**self._common, "text": question}, receive)
+        with self._turn:
+            self._ask({**self._common, "text": question}, receive)
+
+    def undo(self, given: Line) -> Any:
+        """Takes back the last cells."""
+        return self._when_free("undo", given)
+
+    def fork(self, name: str) -> _Chat:
+        """A second chat that begins where this one stands."""
+        fork = _Chat(self._connection, name, self._common, decides=self._decides)
+        fork._chat = self._when_free("fork", {})["id"]
+        return fork
+
+    def _when_free(self, what: str, body: Line) -> Any:
+        """Does something to the chat when its run is over."""
+        if self._calls:
+            # It may well be the tool that the run waits for which asks: it would wait for itself.
+            raise Busy("the run waits for the answer to a call; answer it first, or cancel the run", "busy")
+        with self._turn:
+            return self._json(f"/v1/chats/{self._chat}/{what}", body)
 
     def cancel(self) -> None:
         """Ends the run of now, if there is one."""
@@ -120,12 +155,14 @@ class _Chat:
 
     def post(self, what: str, body: Line) -> None:
         """Tells the run of now something."""
+        self._calls.discard(str(body.get("call")))
         if self._run is None:
             raise Ended("no run goes on", "ended")
         self._json(f"/v1/runs/{self._run}/{what}", body)
 
     def decide(self, given: Line) -> None:
         """Decides about a call that waits for approval."""
+        self._calls.discard(given["call"])
         self.post(f"approvals/{quote(given['call'])}", {key: value for key, value in given.items() if key != "call"})
 
     def _ask(self, body: Line, receive: Receive) -> None:
@@ -166,15 +203,19 @@ class _Chat:
         line = {key: value for key, value in event.items() if key not in _OWN_FIELDS}
         if kind == "outcome":
             self._run = None
+            self._calls.clear()
             receive({**self._outcome(run, line), "session": self._name})
             return True
         if kind == "approval":
             if self._decides:
                 call = {"event": "approval_request", "call": line.pop("approval")}
+                self._calls.add(call["call"])
                 receive({**line, **call, "session": self._name})
             else:
                 self._refuse(line["approval"])
         elif kind not in _OWN_EVENTS:
+            if kind == "tool_call":
+                self._calls.add(line["call"])
             receive({**line, "session": self._name})
         return False
 

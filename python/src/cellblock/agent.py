@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from ._agent_runs import MODES, Conversation, asks_client, outcome_of
+from ._agent_runs import MODES, Conversation, asks_client, events, events_async, last, last_async, policy_of
 from ._connection import Line
+from ._core import Core
 from ._seeds import seeds_from
-from ._types import convert, schema_of
-from .errors import AgentFailed, Refused, Unsupported, WrongValue
+from ._types import schema_of
+from .chats import AsyncChat, Chat, ChatStart
+from .errors import Refused, Unsupported, WrongValue
 from .host import Host, Remote
 from .options import EnvLike, LimitsLike, NetworkLike, limits_json, network_from
+from .outcomes import AgentEvent, Outcome
 from .tools import tools_from
 
 if TYPE_CHECKING:
@@ -33,75 +34,6 @@ _LIMIT_OPTIONS = {
     "disk": "disk",
     "open_files": "open_files",
 }
-
-
-class AgentEvent(NamedTuple):
-    """Something that happens in a run: `kind` is `thought_part`, `code`, `cell`, `answer`, …; `data` is the rest of the event."""
-
-    kind: str
-    data: dict[str, Any]
-
-
-class Outcome(Generic[T]):
-    """How a run ended. There is always one: an answer, or the reason why there is none and the last that was reached."""
-
-    __slots__ = ("answer", "raw")
-
-    def __init__(self, raw: dict[str, Any], kind: Any = Any) -> None:
-        #: The whole outcome as it came.
-        self.raw = raw
-        #: The answer, of the type that was asked for; `None` where there is none.
-        self.answer: T | None = None if raw["answer"] is None else convert(raw["answer"], kind, "the answer")
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is an answer."""
-        return bool(self.status == "answered")
-
-    @property
-    def status(self) -> str:
-        """`answered`, or why there is no answer: `max_steps`, `stuck`, `model_error`, … (docs/agent.md lists them)."""
-        return str(self.raw["status"])
-
-    @property
-    def message(self) -> str | None:
-        """Why there is no answer, in words."""
-        message: str | None = self.raw["message"]
-        return message
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """What the model thought and did, in order."""
-        return list(self.raw["steps"])
-
-    @property
-    def usage(self) -> dict[str, Any]:
-        """The tokens that it took."""
-        return dict(self.raw["usage"])
-
-    @property
-    def cost(self) -> Any:
-        """What the tokens cost, where prices are known."""
-        return self.raw["cost"]
-
-    @property
-    def warnings(self) -> list[str]:
-        """What you should know before you rely on the answer."""
-        return list(self.raw["warnings"])
-
-    @property
-    def seconds(self) -> float:
-        """How long the run took."""
-        return float(self.raw["ms"]) / 1000
-
-    def check(self) -> T:
-        """The answer. Raises `AgentFailed` when there is none."""
-        if not self.ok:
-            raise AgentFailed(f"no answer ({self.status}): {self.message or self.raw.get('reached') or ''}", self)
-        return self.answer  # type: ignore[return-value]
-
-    def __repr__(self) -> str:
-        return f"<Outcome {self.status}, {len(self.steps)} steps, answer {self.answer!r}>"
 
 
 class _AgentBase:
@@ -166,17 +98,29 @@ class _AgentBase:
             _check_remote(self._options)
 
     def _conversation(self, run: _Run) -> Conversation:
-        return Conversation(self._host, {**self._tools, **run.tools}, self._approve, self._options.get("key_variable"))
+        core = Core(self._host, {**self._tools, **run.tools}, policy_of(self._approve), None, None)
+        return Conversation(core, self._options.get("key_variable"))
 
     def _fields(self, run: _Run, conversation: Conversation, *, keep: bool = False) -> Line:
         fields: Line = {**run.fields, "options": self._options}
         if conversation.core.tools:
-            fields["tools"] = [one.spec() for one in conversation.core.tools.values()]
+            fields["tools"] = [{**one.spec(), "changes": one.changes} for one in conversation.core.tools.values()]
         if asks_client(self._approve):
             fields["approvals"] = True
         if keep:
             fields["keep"] = True
         return fields
+
+    def _chat_start(self, files: Iterable[str | os.PathLike[str]], seed: Mapping[str, Any] | None) -> ChatStart:
+        """Makes the conversation of a chat and its first request, when the first question is known."""
+        paths, variables = list(files), dict(seed or {})
+
+        def start(question: str) -> tuple[Conversation, Line]:
+            run = _Run.of_question(question, None, paths, variables)
+            conversation = self._conversation(run)
+            return conversation, self._fields(run, conversation, keep=True)
+
+        return start
 
 
 def _check_remote(options: Mapping[str, Any]) -> None:
@@ -235,70 +179,20 @@ class Agent(_AgentBase):
         run = _Run.of_question(question, None, files, seed)
         conversation = self._conversation(run)
         try:
-            yield from _events(conversation, self._fields(run, conversation))
+            yield from events(conversation, self._fields(run, conversation))
         finally:
             conversation.close()
 
     def chat(self, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None) -> Chat:
         """A conversation: the model remembers what was said, and its session keeps its variables."""
-        return Chat(self, files, seed)
+        return Chat(self._chat_start(files, seed))
 
     def _finish(self, run: _Run) -> Outcome[Any]:
         conversation = self._conversation(run)
         try:
-            return _last(_events(conversation, self._fields(run, conversation)), run.kind)
+            return last(events(conversation, self._fields(run, conversation)), run.kind)
         finally:
             conversation.close()
-
-
-class Chat:
-    """A conversation with an `Agent`. It is closed by `close()`, by `with agent.chat() as chat:`, or when it is dropped."""
-
-    def __init__(self, agent: Agent, files: Iterable[str | os.PathLike[str]], seed: Mapping[str, Any] | None) -> None:
-        self._agent = agent
-        self._first: Any = (list(files), seed)
-        self._conversation: Conversation | None = None
-
-    def say(self, question: str) -> Outcome[Any]:
-        """Says something and waits for the outcome."""
-        return _last(self.stream(question), Any)
-
-    def stream(self, question: str) -> Iterator[AgentEvent]:
-        """Says something and gives the events as they come. Dropping the iterator cancels the run, not the conversation."""
-        conversation, fields = self._begin(question)
-        is_over = False
-        try:
-            for event in _events(conversation, fields):
-                is_over = event.kind == "outcome"
-                yield event
-        finally:
-            if not is_over and conversation.core.is_open:
-                conversation.core.connection.send_later({"op": "cancel", "session": conversation.core.name})
-
-    def _begin(self, question: str) -> tuple[Conversation, Line]:
-        if self._conversation is not None:
-            return self._conversation, {"op": "say", "question": question}
-        files, seed = self._first
-        run = _Run.of_question(question, None, files, seed)
-        conversation = self._agent._conversation(run)
-        fields = self._agent._fields(run, conversation, keep=True)
-        self._conversation = conversation
-        return conversation, fields
-
-    def close(self) -> None:
-        """Ends the conversation and its session."""
-        if self._conversation is not None:
-            self._conversation.close()
-
-    def __enter__(self) -> Chat:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_conversation", None) is not None:
-            self.close()
 
 
 class AsyncAgent(_AgentBase):
@@ -322,68 +216,21 @@ class AsyncAgent(_AgentBase):
         run = _Run.of_question(question, None, files, seed)
         conversation = self._conversation(run)
         try:
-            async for event in _events_async(conversation, self._fields(run, conversation)):
+            async for event in events_async(conversation, self._fields(run, conversation)):
                 yield event
         finally:
             conversation.close()
 
     def chat(self, *, files: Iterable[str | os.PathLike[str]] = (), seed: Mapping[str, Any] | None = None) -> AsyncChat:
         """A conversation: the model remembers what was said, and its session keeps its variables."""
-        return AsyncChat(self, files, seed)
+        return AsyncChat(self._chat_start(files, seed))
 
     async def _finish(self, run: _Run) -> Outcome[Any]:
         conversation = self._conversation(run)
         try:
-            return await _last_async(_events_async(conversation, self._fields(run, conversation)), run.kind)
+            return await last_async(events_async(conversation, self._fields(run, conversation)), run.kind)
         finally:
             conversation.close()
-
-
-class AsyncChat:
-    """`Chat` for programs with an event loop."""
-
-    def __init__(self, agent: AsyncAgent, files: Iterable[str | os.PathLike[str]], seed: Mapping[str, Any] | None) -> None:
-        self._agent = agent
-        self._first: Any = (list(files), seed)
-        self._conversation: Conversation | None = None
-
-    async def say(self, question: str) -> Outcome[Any]:
-        """Says something and waits for the outcome. Cancelling ends the run, not the conversation."""
-        return await _last_async(self.stream(question), Any)
-
-    async def stream(self, question: str) -> AsyncIterator[AgentEvent]:
-        """Says something and gives the events as they come."""
-        if self._conversation is None:
-            files, seed = self._first
-            run = _Run.of_question(question, None, files, seed)
-            self._conversation = self._agent._conversation(run)
-            fields = self._agent._fields(run, self._conversation, keep=True)
-        else:
-            fields = {"op": "say", "question": question}
-        conversation = self._conversation
-        is_over = False
-        try:
-            async for event in _events_async(conversation, fields):
-                is_over = event.kind == "outcome"
-                yield event
-        finally:
-            if not is_over and conversation.core.is_open:
-                conversation.core.connection.send_later({"op": "cancel", "session": conversation.core.name})
-
-    async def close(self) -> None:
-        """Ends the conversation and its session."""
-        if self._conversation is not None:
-            self._conversation.close()
-
-    async def __aenter__(self) -> AsyncChat:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_conversation", None) is not None:
-            self._conversation.close()  # type: ignore[union-attr]
 
 
 class _Run:
@@ -424,51 +271,3 @@ def plain_variables(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name}: an agent's variables are JSON values (texts, numbers, lists, dicts), got {value!r:.80}", "value"
             )
     return dict(given)
-
-
-def _events(conversation: Conversation, fields: Line) -> Iterator[AgentEvent]:
-    inbox: SimpleQueue[Line] = SimpleQueue()
-    conversation.ask(fields, inbox.put, None)
-    is_over = False
-    while not is_over:
-        line = inbox.get()
-        is_over = outcome_of(line) is not None
-        yield _event_from(line)
-
-
-async def _events_async(conversation: Conversation, fields: Line) -> AsyncIterator[AgentEvent]:
-    loop = asyncio.get_running_loop()
-    inbox: asyncio.Queue[Line] = asyncio.Queue()
-
-    def deliver(line: Line) -> None:
-        try:
-            loop.call_soon_threadsafe(inbox.put_nowait, line)
-        except RuntimeError:
-            pass  # the loop is closed: no task waits
-
-    await asyncio.to_thread(conversation.connect)
-    conversation.ask(fields, deliver, loop)
-    is_over = False
-    while not is_over:
-        line = await inbox.get()
-        is_over = outcome_of(line) is not None
-        yield _event_from(line)
-
-
-def _last(events: Iterator[AgentEvent], kind: Any) -> Outcome[Any]:
-    last: dict[str, Any] = {}
-    for event in events:
-        last = event.data
-    return Outcome(last["outcome"], kind)
-
-
-async def _last_async(events: AsyncIterator[AgentEvent], kind: Any) -> Outcome[Any]:
-    last: dict[str, Any] = {}
-    async for event in events:
-        last = event.data
-    return Outcome(last["outcome"], kind)
-
-
-def _event_from(line: Line) -> AgentEvent:
-    data = {name: value for name, value in line.items() if name not in ("id", "session", "event")}
-    return AgentEvent(str(line["event"]), data)

@@ -53,7 +53,11 @@ class Frame(NamedTuple):
 
 
 class CellError(NamedTuple):
-    """The exception that ended a cell: class, message, traceback with your own frames, and a hint where one is known."""
+    """The exception that ended a cell: class, message, traceback with your own frames, and a hint where one is known.
+
+    `obstacle` is the limit or wall that the code ran into: `memory`, `disk`, `processes`, `open_files`, `network`, `package`, or
+    `installable_package` where the session has a tool that installs it.
+    """
 
     type: str
     value: str
@@ -61,6 +65,7 @@ class CellError(NamedTuple):
     traceback: str
     frames: list[Frame]
     hint: str | None
+    obstacle: str | None = None
 
 
 class CheckpointState(NamedTuple):

@@ -102,7 +102,8 @@ class Result:
         from .records import CellError, Frame
 
         frames = [Frame(**frame) for frame in error["frames"]]
-        return CellError(error["type"], error["value"], error["repr"], error["traceback"], frames, error.get("hint"))
+        texts = error["type"], error["value"], error["repr"], error["traceback"]
+        return CellError(*texts, frames, error.get("hint"), error.get("obstacle"))
 
     @property
     def exit_code(self) -> int | None:

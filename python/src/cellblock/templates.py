@@ -14,8 +14,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from ._seeds import seeds_from
 from ._types import convert, schema_of
-from .agent import Agent, AsyncAgent, Outcome, _Run
+from .agent import Agent, AsyncAgent, _Run
 from .errors import WrongValue
+from .outcomes import Outcome
 from .tools import Tool
 
 P = ParamSpec("P")

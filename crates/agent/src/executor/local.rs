@@ -204,7 +204,8 @@ impl OpenExecutor for OpenLocalExecutor {
             let fork = self.0.session().await?.fork().await?;
             let runner = match kind {
                 ForkKind::Trial => self.0.for_trial(fork),
-                ForkKind::Lasting => self.0.with_session(fork),
+                ForkKind::Lasting => self.0.for_fork(Some(fork), None),
+                ForkKind::WithTools(tools) => self.0.for_fork(Some(fork), Some(*tools)),
             };
             let executor: Arc<dyn OpenExecutor> = Arc::new(OpenLocalExecutor(runner));
             Ok(executor)

@@ -7,8 +7,8 @@ use cellblock_protocol::{
     CellResult, CheckpointState, FileEntry, Locale, Seed, Undone, UnlistedHosts, Variable,
 };
 use cellblock_tools::{
-    Answer, Approval, Call, CallOutcome, EarlierCalls, OnToolEvent, Part, Recording, Registry,
-    ToolError,
+    Answer, Approval, Call, CallOutcome, EarlierCalls, ForkTools, OnToolEvent, Part, Recording,
+    Registry, ToolError,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -169,12 +169,14 @@ pub trait OpenExecutor: Send + Sync {
 }
 
 /// What a fork is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ForkKind {
     /// To try something that may be dropped: tools that change something outside the session are refused.
     Trial,
-    /// To go on in.
+    /// To go on in, with the same tools.
     Lasting,
+    /// To go on in, with tools and an approval of its own. They are needed where a call must show which of the two made it.
+    WithTools(Box<ForkTools>),
 }
 
 /// The outcome of a cell that ran or was refused.

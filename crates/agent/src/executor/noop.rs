@@ -79,9 +79,14 @@ impl OpenExecutor for OpenNoopExecutor {
         self.0.recording().unwrap_or_default()
     }
 
-    fn fork(&self, _: ForkKind) -> BoxFuture<'_, Result<Arc<dyn OpenExecutor>, ToolError>> {
+    fn fork(&self, kind: ForkKind) -> BoxFuture<'_, Result<Arc<dyn OpenExecutor>, ToolError>> {
+        let runner = match kind {
+            ForkKind::Trial => self.0.clone(),
+            ForkKind::Lasting => self.0.for_fork(None, None),
+            ForkKind::WithTools(tools) => self.0.for_fork(None, Some(*tools)),
+        };
         Box::pin(async {
-            let executor: Arc<dyn OpenExecutor> = Arc::new(OpenNoopExecutor(self.0.clone()));
+            let executor: Arc<dyn OpenExecutor> = Arc::new(OpenNoopExecutor(runner));
             Ok(executor)
         })
     }

@@ -6,14 +6,15 @@ use super::history::ConversationHistory;
 use super::model_call::ask_model;
 use super::state::{NextOperation, RunResult, RunState};
 use super::summary::SessionOverview;
-use super::{Observer, Outcome, RunEvent, RunStatus, UnfinishedRun};
+use super::{Observer, Outcome, RunEvent, RunStatus, UnfinishedRun, texts};
 use crate::agent::{Agent, AgentConfig, AgentError};
 use crate::builder::Verify;
 use crate::executor::{ExecutorOptions, ForkKind, OpenExecutor, WorkspaceChoice};
 use crate::format::{FormatContext, Turn};
 use crate::verify::verify;
 use cellblock_model::{ModelError, Reply, Request};
-use cellblock_tools::ToolError;
+use cellblock_protocol::Undone;
+use cellblock_tools::{ForkTools, ToolError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +34,13 @@ pub struct Conversation {
     run_id: Option<String>,
     unfinished: Option<UnfinishedRun>,
     /// What the model must know before the next question.
+    notes: Vec<String>,
+}
+
+/// What a conversation remembers: the messages so far, and what its model is to be told with the next question.
+#[derive(Clone, Debug)]
+pub struct ConversationMemory {
+    history: ConversationHistory,
     notes: Vec<String>,
 }
 
@@ -67,16 +75,64 @@ impl Conversation {
         &self.executor
     }
 
-    /// Copies the conversation, over a fork of its session. The two then go on independently.
+    /// Copies the conversation, over a fork of its session. The two then go on independently, with the same tools and approver.
     pub async fn fork(&self) -> Result<Conversation, ToolError> {
+        self.forked(Arc::clone(&self.config), ForkKind::Lasting)
+            .await
+    }
+
+    /// Copies the conversation for another agent, over a fork of its session. The calls of the copy go to the tools and the approver of that
+    /// agent, which [`Agent::for_fork`] makes.
+    pub async fn fork_for(&self, agent: &Agent) -> Result<Conversation, ToolError> {
+        let config = agent.config();
+        let tools = ForkTools {
+            registry: config.registry.clone(),
+            approval: config.approval.clone(),
+        };
+        self.forked(config, ForkKind::WithTools(Box::new(tools)))
+            .await
+    }
+
+    async fn forked(
+        &self,
+        config: Arc<AgentConfig>,
+        kind: ForkKind,
+    ) -> Result<Conversation, ToolError> {
         Ok(Conversation {
-            config: Arc::clone(&self.config),
-            executor: self.executor.fork(ForkKind::Lasting).await?,
+            config,
+            executor: self.executor.fork(kind).await?,
             history: self.history.clone(),
             run_id: self.run_id.clone(),
             unfinished: None,
             notes: self.notes.clone(),
         })
+    }
+
+    /// What was said so far, for a conversation over another session. Without the question that is being answered, if one is.
+    pub fn memory(&self) -> ConversationMemory {
+        ConversationMemory {
+            history: self.history.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// Goes on from what another conversation remembers.
+    pub fn remember(&mut self, memory: ConversationMemory) {
+        self.history = memory.history;
+        self.notes = memory.notes;
+    }
+
+    /// Takes back the last cells of the session. The model is told so before the next question.
+    pub async fn undo(&mut self, cells: usize) -> Result<Undone, ToolError> {
+        let undone = self.executor.undo(cells).await?;
+        self.note_undo(cells);
+        Ok(undone)
+    }
+
+    /// Adds the note that the last cells were taken back, where this was done to the session itself.
+    pub fn note_undo(&mut self, cells: usize) {
+        let note = texts::cells_taken_back(cells, self.config.locale);
+        self.notes.push(note);
     }
 
     /// Adds a note to the next question, such as what a person did to the session meanwhile.

@@ -19,7 +19,7 @@ mod texts;
 mod unfinished;
 
 pub use best_of::Scorer;
-pub use conversation::Conversation;
+pub use conversation::{Conversation, ConversationMemory};
 pub use event::{Candidate, Observer, RunEvent, Trial};
 pub(crate) use history::cut_middle;
 pub use outcome::{ActionResult, Outcome, RunBudget, RunLimits, RunStatus, Step};

@@ -39,6 +39,21 @@ pub(crate) fn answer_of_failed_code(locale: Locale) -> &'static str {
     }
 }
 
+/// For the model: what a person took back since the last answer.
+pub(crate) fn cells_taken_back(cells: usize, locale: Locale) -> String {
+    match locale {
+        Locale::En => {
+            let end = if cells == 1 { "" } else { "s" };
+            format!(
+                "The user took back the last {cells} cell{end}: variables and files are as they were before."
+            )
+        }
+        Locale::Zh => {
+            format!("用户撤销了最后 {cells} 个单元：变量和文件恢复到之前的状态。")
+        }
+    }
+}
+
 /// For the model: a block did not run because the one before it failed.
 pub(crate) fn not_run(locale: Locale) -> &'static str {
     match locale {

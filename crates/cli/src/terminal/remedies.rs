@@ -1,6 +1,6 @@
 //! What helps against a limit or a wall in the place where an error is shown: the flag or the command, by its name there.
 
-use cellblock::{CellResult, Status};
+use cellblock::{CellResult, Obstacle, Status};
 
 /// The command that shows an error to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +36,15 @@ impl Place {
 
 /// What a cell ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle<'a> {
-    Memory,
-    Disk,
-    Processes,
-    OpenFiles,
+enum Cause<'a> {
+    /// A limit or a wall that this flag moves.
+    Flag(&'static str),
     Time,
-    Network,
-    Package(&'a str),
+    /// A module that is not there, and whether the session offers a tool that installs packages.
+    Module {
+        name: &'a str,
+        is_installable: bool,
+    },
 }
 
 /// What helps in a place.
@@ -57,23 +58,19 @@ pub(crate) struct Remedy {
 
 /// What helps here; nothing where no flag and no command would.
 pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
-    let obstacle = obstacle(result)?;
-    let needs_no_flag = match obstacle {
-        Obstacle::Time => place.has_model(),
-        Obstacle::Package(_) => place.has_model() && offers_install(result),
-        _ => false,
+    let cause = cause(result)?;
+    let needs_no_flag = match cause {
+        Cause::Time => place.has_model(),
+        Cause::Module { is_installable, .. } => place.has_model() && is_installable,
+        Cause::Flag(_) => false,
     };
     if needs_no_flag {
         return None;
     }
-    let flag = match obstacle {
-        Obstacle::Memory => "--memory 8GB",
-        Obstacle::Disk => "--disk 10GB",
-        Obstacle::Processes => "--processes 256",
-        Obstacle::OpenFiles => "--open-files 8192",
-        Obstacle::Time => "--timeout 10min",
-        Obstacle::Network => "--allow-net HOST",
-        Obstacle::Package(module) => {
+    let flag = match cause {
+        Cause::Flag(flag) => flag,
+        Cause::Time => "--timeout 10min",
+        Cause::Module { name: module, .. } => {
             let text = match place {
                 Place::Exec => format!(
                     "`{module}` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)"
@@ -117,38 +114,23 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
     })
 }
 
-fn obstacle(result: &CellResult) -> Option<Obstacle<'_>> {
+fn cause(result: &CellResult) -> Option<Cause<'_>> {
     if result.status == Status::Timeout {
-        return Some(Obstacle::Time);
+        return Some(Cause::Time);
     }
     let error = result.error.as_ref()?;
-    match error.type_.as_str() {
-        "MemoryLimit" => return Some(Obstacle::Memory),
-        "DiskLimit" => return Some(Obstacle::Disk),
-        "ModuleNotFoundError" => return missing_module(&error.value).map(Obstacle::Package),
-        _ => {}
-    }
-    // The session's own words about an exception (`hints.py`).
-    let hint = error.hint.as_deref()?;
-    let found = [
-        ("memory limit was reached", Obstacle::Memory),
-        ("disk limit was reached", Obstacle::Disk),
-        ("limit of processes and threads", Obstacle::Processes),
-        ("limit of open files", Obstacle::OpenFiles),
-        ("session has no network", Obstacle::Network),
-        ("session may reach only", Obstacle::Network),
-    ];
-    let found = found.into_iter().find(|(words, _)| hint.contains(words))?;
-    Some(found.1)
-}
-
-/// Whether the session has the tool for packages, by its own words about a package that is missing (`hints.py`).
-fn offers_install(result: &CellResult) -> bool {
-    let hint = result
-        .error
-        .as_ref()
-        .and_then(|error| error.hint.as_deref());
-    hint.is_none_or(|hint| !hint.contains("does not offer install_packages"))
+    let obstacle = error.obstacle?;
+    Some(match obstacle {
+        Obstacle::Memory => Cause::Flag("--memory 8GB"),
+        Obstacle::Disk => Cause::Flag("--disk 10GB"),
+        Obstacle::Processes => Cause::Flag("--processes 256"),
+        Obstacle::OpenFiles => Cause::Flag("--open-files 8192"),
+        Obstacle::Network => Cause::Flag("--allow-net HOST"),
+        Obstacle::Package | Obstacle::InstallablePackage => Cause::Module {
+            name: missing_module(&error.value)?,
+            is_installable: obstacle == Obstacle::InstallablePackage,
+        },
+    })
 }
 
 /// The package that `No module named 'package.module'` tells of. Code can make the error say anything: only a plain name is repeated.
@@ -164,13 +146,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const NO_TOOL: &str = "Packages cannot be installed from a cell, and this session does not offer install_packages;";
-    const TOOL: &str =
-        "Packages cannot be installed from a cell; ask for them with install_packages.";
-
-    fn result(type_: &str, value: &str, hint: &str) -> CellResult {
+    fn result(type_: &str, value: &str, obstacle: Option<&str>) -> CellResult {
         let error = json!({
-            "type": type_, "value": value, "repr": "", "traceback": "", "frames": [], "hint": hint,
+            "type": type_, "value": value, "repr": "", "traceback": "", "frames": [], "hint": "", "obstacle": obstacle,
         });
         serde_json::from_value(json!({
             "session": "s", "cell": 1, "status": "failure", "exit_code": null, "signal": null,
@@ -187,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_place_names_its_own_way_to_more_memory() {
-        let met = result("MemoryLimit", "", "");
+        let met = result("MemoryLimit", "", Some("memory"));
         let told = |place| remedy(place, &met).unwrap().text;
         let by_place = [
             (Place::Exec, "run it with --memory 8GB to allow more"),
@@ -219,8 +197,9 @@ mod tests {
 
     #[test]
     fn a_model_is_sent_to_the_tool_for_packages_where_there_is_one() {
-        let without = result("ModuleNotFoundError", "No module named 'x'", NO_TOOL);
-        let with = result("ModuleNotFoundError", "No module named 'x'", TOOL);
+        let missing =
+            |obstacle| result("ModuleNotFoundError", "No module named 'x'", Some(obstacle));
+        let (without, with) = (missing("package"), missing("installable_package"));
         let told = |place, result| remedy(place, result).map(|remedy| remedy.text);
         assert_eq!(told(Place::Mcp, &with), None);
         assert_eq!(told(Place::Ask, &with), None);
@@ -233,6 +212,21 @@ mod tests {
             let text = told(place, &without).unwrap();
             assert!(text.contains(flag), "{place:?}: {text}");
         }
+    }
+
+    #[test]
+    fn every_limit_and_wall_has_its_flag_whatever_the_hint_says() {
+        for (obstacle, flag) in [
+            ("memory", "--memory 8GB"),
+            ("disk", "--disk 10GB"),
+            ("processes", "--processes 256"),
+            ("open_files", "--open-files 8192"),
+            ("network", "--allow-net HOST"),
+        ] {
+            let told = remedy(Place::Exec, &result("OSError", "", Some(obstacle))).unwrap();
+            assert!(told.text.contains(flag), "{obstacle}: {}", told.text);
+        }
+        assert_eq!(remedy(Place::Exec, &result("OSError", "", None)), None);
     }
 
     #[test]

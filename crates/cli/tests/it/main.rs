@@ -30,6 +30,7 @@ mod model;
 mod packaging;
 mod pages;
 mod pipe;
+mod pipe_agents;
 mod pipe_calls;
 mod pipe_ends;
 mod pipe_memory;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::fields::Fields;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::check_seed;
-use crate::{Seed, ToolSpec};
+use crate::{ClientToolSpec, Seed};
 
 /// Something that is asked of an agent. The session of the request is the name of the run: its events, its calls and its end carry it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct AgentRequest {
     /// Files of the client's machine that are put into the workspace.
     pub files: Vec<String>,
     /// Tools that the client answers.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<ClientToolSpec>,
     /// Whether the client is asked for approvals.
     pub approvals: ApprovalsBy,
     /// The long options of `cellblock ask`, with `_` for `-`.

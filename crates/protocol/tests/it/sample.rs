@@ -44,6 +44,7 @@ pub(crate) fn w6() -> CellResult {
                 locals: Locals::from_iter([("k", "0")]),
             }],
             hint: None,
+            obstacle: None,
         }),
         variables: VariableChanges {
             added: vec![VariableChange { name: "k".to_owned(), type_: "int".to_owned(), summary: "0".to_owned() }],

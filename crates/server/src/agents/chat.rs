@@ -11,17 +11,22 @@ use crate::state::AppState;
 use crate::store::{ChatRow, RunRow};
 use axum::http::StatusCode;
 use cellblock_agent::{
-    Agent, CodeEnvironment, Conversation, LocalExecutor, SessionRequest, WorkspaceChoice,
+    Agent, CodeEnvironment, Conversation, ConversationMemory, LocalExecutor, SessionRequest,
+    WorkspaceChoice,
 };
 use cellblock_protocol::{Journaling, Seed, SessionOptions, UnlistedHosts};
 use cellblock_tools::{Approval, Approver, SessionFuture, ToolError};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The characters of earlier questions and answers that a conversation is told which begins after a restart.
 const MAX_RECALLED_CHARS: usize = 8_000;
 /// Chats that stay in memory. The oldest without a run are forgotten, and recalled when they are needed again.
 const MAX_CHATS: usize = 500;
+
+/// How long the end of a run may take to be written.
+const MAX_END_OF_RUN: Duration = Duration::from_secs(10);
 
 /// A chat whose conversation is in memory.
 #[derive(Default)]
@@ -31,12 +36,71 @@ pub(crate) struct LiveChat {
     session: Arc<Mutex<Option<Arc<LiveSession>>>>,
     /// The run that answers a question now. Approval and tools are asked for by its events.
     pub(super) current: CurrentRun,
+    /// What its conversation begins with, where that is not in memory yet.
+    beginning: Mutex<Beginning>,
+}
+
+/// What a conversation is told when it begins.
+#[derive(Clone, Default)]
+struct Beginning {
+    /// The messages of the chat that this one is a fork of.
+    memory: Option<ConversationMemory>,
+    /// How many cells were taken back since, each time.
+    undone: Vec<usize>,
 }
 
 impl LiveChat {
+    /// A chat whose conversation begins with what this one remembers. Without messages while a question is being answered: then it is told
+    /// the questions and answers so far.
+    pub(crate) async fn fork(&self) -> LiveChat {
+        let beginning = match self.idle_conversation().await.as_deref() {
+            None => Beginning::default(),
+            Some(Some(conversation)) => Beginning {
+                memory: Some(conversation.memory()),
+                undone: Vec::new(),
+            },
+            Some(None) => lock(&self.beginning).clone(),
+        };
+        LiveChat {
+            beginning: Mutex::new(beginning),
+            ..LiveChat::default()
+        }
+    }
+
+    /// The model is told with the next question that the last cells were taken back. For a chat whose conversation is not in memory.
+    pub(crate) fn note_undo(&self, cells: usize) {
+        lock(&self.beginning).undone.push(cells);
+    }
+
+    /// A new conversation of this agent, which knows what was said before.
+    pub(super) fn converse(&self, agent: &Agent, earlier: &[RunRow]) -> Conversation {
+        let Beginning { memory, undone } = std::mem::take(&mut *lock(&self.beginning));
+        let mut conversation = agent.conversation();
+        match (memory, recalled(earlier)) {
+            (Some(memory), _) => conversation.remember(memory),
+            (None, Some(text)) => conversation.note(&text),
+            (None, None) => {}
+        }
+        for cells in undone {
+            conversation.note_undo(cells);
+        }
+        conversation
+    }
+
     /// The session of the chat, if code ran.
     pub(crate) fn session(&self) -> Option<Arc<LiveSession>> {
         lock(&self.session).clone()
+    }
+
+    /// The conversation, if no question is being answered. A run that is over may still be writing its end.
+    pub(crate) async fn idle_conversation(
+        &self,
+    ) -> Option<tokio::sync::MutexGuard<'_, Option<Conversation>>> {
+        if self.is_answering() {
+            return None;
+        }
+        let waiting = tokio::time::timeout(MAX_END_OF_RUN, self.conversation.lock());
+        waiting.await.ok()
     }
 
     /// Whether a question is being answered.
@@ -176,15 +240,6 @@ impl AppState {
             .dependencies(packages)
             .surroundings(surroundings)
     }
-}
-
-/// A new conversation of this agent, which is told what was said before.
-pub(super) fn converse(agent: &Agent, earlier: &[RunRow]) -> Conversation {
-    let mut conversation = agent.conversation();
-    if let Some(text) = recalled(earlier) {
-        conversation.note(&text);
-    }
-    conversation
 }
 
 /// What was said before, for a conversation that does not remember it.

@@ -5,8 +5,8 @@
 use super::live_run::{CurrentRun, LiveRun};
 use crate::auth::random_id;
 use crate::error::ApiError;
-use cellblock_protocol::ToolSpec;
-use cellblock_tools::{Context, DynamicTool, Output, ToolDefinition, ToolError, ToolFuture};
+use cellblock_protocol::ClientToolSpec;
+use cellblock_tools::{Context, DynamicTool, Output, ToolDefinition, ToolError, ToolFuture, Uses};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,9 +43,14 @@ pub(super) struct ClientTool {
 
 impl ClientTool {
     /// Makes a tool from its description. The program asks for approvals of its own tools itself.
-    pub(super) fn shared(spec: ToolSpec, current: &CurrentRun) -> Arc<dyn DynamicTool> {
+    pub(super) fn shared(tool: ClientToolSpec, current: &CurrentRun) -> Arc<dyn DynamicTool> {
+        let ClientToolSpec { spec, changes } = tool;
         let mut definition = ToolDefinition::new(spec.name, spec.description, spec.parameters);
         definition.time_limit = Some(MAX_CALL_TIME);
+        if changes {
+            // No approval is needed here, but a trial of a reply must not make the call.
+            definition.uses = Uses::State;
+        }
         Arc::new(ClientTool {
             definition,
             current: current.clone(),

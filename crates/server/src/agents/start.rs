@@ -1,7 +1,7 @@
 //! From a question to a run that goes on in the background.
 
 use super::approvals::PageApprover;
-use super::chat::{LiveChat, converse};
+use super::chat::LiveChat;
 use super::client_tools::ClientTool;
 use super::events::Forwarder;
 use super::live_run::LiveRun;
@@ -16,7 +16,7 @@ use cellblock_agent::{
     RunStoreError, RunWriter, Template, TemplateRun, UnfinishedRun, Verify,
 };
 use cellblock_model::Model;
-use cellblock_protocol::ToolSpec;
+use cellblock_protocol::ClientToolSpec;
 use cellblock_tools::{Approval, Approver};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(crate) struct Question {
     /// Variables that the code sees.
     pub(crate) seed: Map<String, Value>,
     /// Tools that the program answers which asks.
-    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) tools: Vec<ClientToolSpec>,
     /// What the run may use, within the limits of the server.
     pub(crate) budget: RunBudget,
     /// The record of the run in its cluster's journal, where the run is one of the queue.
@@ -246,7 +246,7 @@ impl AppState {
             .shared_model(model)
             .executor(self.chat_executor(caller, chat_row))
             .approval(Approval::new(setup.policy.clone(), Some(approver)))
-            .tools(tools.map(|spec| ClientTool::shared(spec, &chat.current)))
+            .tools(tools.map(|tool| ClientTool::shared(tool, &chat.current)))
             .verify(question.verify)
             .budget(question.budget);
         for (name, value) in question.seed {
@@ -354,7 +354,7 @@ impl Task {
                     .into_iter()
                     .filter(|run| run.id != self.row.id)
                     .collect();
-                (converse(&self.agent, &earlier), false)
+                (self.chat.converse(&self.agent, &earlier), false)
             }
         };
         let mut conversation = conversation;

@@ -14,7 +14,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use cellblock_agent::{RunBudget, Template, Verify};
-use cellblock_protocol::{ToolSpec, duration_of_seconds, parse_duration};
+use cellblock_protocol::{ClientToolSpec, duration_of_seconds, parse_duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -85,21 +85,13 @@ pub(super) fn routes() -> Vec<Route> {
         .max_body_bytes(MAX_MESSAGE_BYTES)
         .answers(202, "the run; its events tell the rest"),
         Route::new(
-            post.clone(),
+            post,
             "/v1/chats/{chat}/session",
             run,
             "Open the chat's session before code runs, to put files into it",
             open_session,
         )
         .answers(201, "the session"),
-        Route::new(
-            post,
-            "/v1/chats/{chat}/fork",
-            run,
-            "A second chat that goes on from here, over a fork of the session",
-            fork,
-        )
-        .answers(201, "the new chat"),
     ]
 }
 
@@ -139,11 +131,11 @@ pub(crate) struct MessageRequest {
     /// Variables that the code sees, as JSON.
     #[serde(default)]
     seed: Map<String, Value>,
-    /// Tools that the caller answers: each has name, description and parameters. Calls come as events `tool_call` of the run, and are
+    /// Tools that the caller answers: each has name, description and parameters, and `changes` where a call does what no undo brings back. Calls come as events `tool_call` of the run, and are
     /// answered at `tool_result`.
     #[serde(default)]
     #[schemars(with = "Vec<Map<String, Value>>")]
-    tools: Vec<ToolSpec>,
+    tools: Vec<ClientToolSpec>,
     /// The most steps of the run. This limit and the next three lower those of the server, and never raise them.
     max_steps: Option<usize>,
     /// The longest time of the run.
@@ -365,7 +357,8 @@ async fn list(
     Ok(Json(json!({"chats": chats})))
 }
 
-async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<ChatRow, ApiError> {
+/// A chat of the caller.
+pub(super) async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<ChatRow, ApiError> {
     let row = state.store().chat(caller.id(), id).await?;
     row.ok_or_else(|| ApiError::not_found("chat"))
 }
@@ -434,47 +427,4 @@ async fn open_session(
         StatusCode::CREATED,
         Json(super::sessions::session_json(&session, Some(&live))),
     ))
-}
-
-async fn fork(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let copy = fork_chat(&state, &caller, &id).await?;
-    Ok((StatusCode::CREATED, Json(json!(copy))))
-}
-
-/// Makes a second chat with the questions of the first, over a fork of its session.
-pub(crate) async fn fork_chat(
-    state: &AppState,
-    caller: &Caller,
-    id: &str,
-) -> Result<ChatRow, ApiError> {
-    let row = find(state, caller, id).await?;
-    let mut copy = ChatRow {
-        id: random_id("c")?,
-        parent: Some(row.id.clone()),
-        session: None,
-        created_at: state.store().now(),
-        used_at: state.store().now(),
-        ..row.clone()
-    };
-    if let Some(session) = &row.session {
-        let live = state.session(caller, session).await?;
-        copy.session = Some(state.fork_session(caller, &live).await?.id.clone());
-    }
-    state.store().add_chat(copy.clone()).await?;
-    // The questions so far are part of both chats.
-    for run in state.store().runs(caller.id(), Some(id.to_owned())).await? {
-        let run = crate::store::RunRow {
-            id: random_id("r")?,
-            chat: Some(copy.id.clone()),
-            ..run
-        };
-        if run.status != "running" {
-            state.store().put_run(&run).await?;
-        }
-    }
-    Ok(copy)
 }

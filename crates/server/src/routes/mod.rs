@@ -3,6 +3,7 @@
 mod accounts;
 mod archive;
 mod cells;
+mod chat_branches;
 pub(crate) mod chats;
 pub(crate) mod completions;
 mod evaluations;
@@ -29,7 +30,8 @@ mod table;
 mod tokens;
 mod uploads;
 
-pub(crate) use chats::{fork_chat, new_chat};
+pub(crate) use chat_branches::fork_chat;
+pub(crate) use chats::new_chat;
 pub(crate) use table::{BodyKind, Route};
 
 use crate::e2b;
@@ -62,6 +64,7 @@ pub(crate) fn all() -> Vec<Route> {
         processes::routes(),
         operations::routes(),
         chats::routes(),
+        chat_branches::routes(),
         shares::routes(),
         evaluations::routes(),
         machine::routes(),

@@ -248,9 +248,9 @@ async fn events(
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UndoRequest {
+pub(super) struct UndoRequest {
     /// How many cells; 1 unless told.
-    n: Option<usize>,
+    pub(super) n: Option<usize>,
 }
 
 async fn undo(
@@ -260,7 +260,12 @@ async fn undo(
     JsonBody(request): JsonBody<UndoRequest>,
 ) -> Result<Json<Value>, ApiError> {
     let live = state.session(&caller, &id).await?;
-    let undone = live.session.undo(request.n.unwrap_or(1)).await?;
+    Ok(Json(undo_cells(&live, request.n.unwrap_or(1)).await?))
+}
+
+/// Takes back the last cells of a session, and tells the readers of its events.
+pub(super) async fn undo_cells(live: &LiveSession, cells: usize) -> Result<Value, ApiError> {
+    let undone = live.session.undo(cells).await?;
     let undone = serde_json::to_value(&undone).unwrap_or_default();
     // The cell that the session stands at now is no cell that the event belongs to.
     let mut fields = undone.clone();
@@ -271,7 +276,7 @@ async fn undo(
         fields["to_cell"] = cell;
     }
     live.publish("undone", fields);
-    Ok(Json(undone))
+    Ok(undone)
 }
 
 async fn fork(

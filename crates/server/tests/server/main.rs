@@ -8,6 +8,7 @@
 
 mod accounts;
 mod backup;
+mod chat_branches;
 mod clock;
 mod cluster;
 mod common;

@@ -43,11 +43,13 @@ def describe(error: BaseException, sources: Sources, workspace: str) -> dict[str
         "frames": reporter.frames(error),
     }
     try:
-        hint = hints.hint(error, workspace)
+        found = hints.hint(error, workspace)
     except Exception:  # a library that it wanted cannot be imported any more
-        hint = None
-    if hint:
-        description["hint"] = hint
+        found = None
+    if found:
+        description["hint"], obstacle = found
+        if obstacle:
+            description["obstacle"] = obstacle
     return description
 
 

@@ -37,6 +37,12 @@ _REFUSED_HOST = "this session may not reach "
 _LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
+# What the host calls the limits and walls of a session (`Obstacle` of the protocol).
+_MEMORY = "memory"
+_DISK = "disk"
+_PROCESSES = "processes"
+_OPEN_FILES = "open_files"
+_NETWORK_WALL = "network"
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
 
 
@@ -48,9 +54,14 @@ def no_network() -> str:
     return f"this session may reach only {allowed[:500]}, by way of the proxy that http_proxy and https_proxy name"
 
 
+def _offers_install() -> bool:
+    """Whether the tool for packages is there."""
+    return "install_packages" in vars(builtins)
+
+
 def how_to_install() -> str:
     """Why code installs no packages, and how they come into this session."""
-    if "install_packages" in vars(builtins):
+    if _offers_install():
         return "packages cannot be installed from a cell; ask for them with install_packages"
     return (
         "packages cannot be installed from a cell, and this session does not offer install_packages;"
@@ -58,30 +69,27 @@ def how_to_install() -> str:
     )
 
 
-def hint(error: BaseException, workspace: str) -> str | None:
-    """What to say about an exception or what caused it."""
+def hint(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
+    """What to say about an exception or what caused it, and what the host calls the limit or wall that it ran into."""
     seen = 0
     current: BaseException | None = error
     while current is not None and seen < 8:
-        text = _of(current, workspace)
-        if text:
-            return text[0].upper() + text[1:]
+        found = _of(current, workspace)
+        if found is not None:
+            text, obstacle = found
+            return text[0].upper() + text[1:], obstacle
         current = current.__cause__ or current.__context__
         seen += 1
     return None
 
 
-def _of(error: BaseException, workspace: str) -> str | None:
+def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     if _is_refused_host(error):
-        return no_network() + "."
+        return no_network() + ".", _NETWORK_WALL
     if isinstance(error, MemoryError):
-        return f"the session's memory limit was reached: {_LESS_MEMORY}"
+        return f"the session's memory limit was reached: {_LESS_MEMORY}", _MEMORY
     if isinstance(error, ModuleNotFoundError):
-        package = (error.name or "").partition(".")[0]
-        if package == "IPython":
-            return "IPython is not part of this session; display(...) is there without an import."
-        how = how_to_install()
-        return f"the package {package!r} is not part of this session. {how[0].upper()}{how[1:]}." if package else None
+        return _of_package((error.name or "").partition(".")[0])
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _processes()
     if isinstance(error, (NameError, AttributeError)):
@@ -89,6 +97,16 @@ def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, OSError):
         return _of_os_error(error, workspace)
     return None
+
+
+def _of_package(package: str) -> tuple[str, str | None] | None:
+    if not package:
+        return None
+    obstacle = "installable_package" if _offers_install() else "package"
+    if package == "IPython":
+        return "IPython is not part of this session; display(...) is there without an import.", obstacle
+    how = how_to_install()
+    return f"the package {package!r} is not part of this session. {how[0].upper()}{how[1:]}.", obstacle
 
 
 def _is_refused_host(error: BaseException) -> bool:
@@ -100,36 +118,38 @@ def _is_refused_host(error: BaseException) -> bool:
     return any(type(part) is str and _REFUSED_HOST in part[:4000] for part in parts)
 
 
-def _of_os_error(error: OSError, workspace: str) -> str | None:
+def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | None:
     number = error.errno
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
-        return no_network() + "."
+        return no_network() + ".", _NETWORK_WALL
     if number == ENOMEM:
-        return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}"
+        return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}", _MEMORY
     if number in (ENOSPC, EDQUOT, EFBIG):
-        return "the session's disk limit was reached: delete files, write less, or raise the limit `disk`."
+        return "the session's disk limit was reached: delete files, write less, or raise the limit `disk`.", _DISK
     if number in (EMFILE, ENFILE):
-        return (
+        text = (
             f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`,"
             " or raise the limit `open_files`."
         )
+        return text, _OPEN_FILES
     if number == EAGAIN and path is None and "temporarily unavailable" in str(error) and _while_forking(error):
         return _processes()
     if path is not None and path[:1] == "/":
         return _of_path(number, path, workspace)
     if number == EPERM and path is None:
-        return "the sandbox does not permit this system call."
+        return "the sandbox does not permit this system call.", None
     return None
 
 
-def _of_path(number: int | None, path: str, workspace: str) -> str | None:
+def _of_path(number: int | None, path: str, workspace: str) -> tuple[str, None] | None:
     if _is_under(path, (workspace, "/tmp")):
         return None
     if number in (EACCES, EROFS, EPERM):
-        return f"only {workspace} and /tmp are writable in this session; {path} is outside. Use a path relative to the workspace."
+        text = f"only {workspace} and /tmp are writable in this session; {path} is outside. Use a path relative to the workspace."
+        return text, None
     if number == ENOENT and not _is_under(path, _SYSTEM):
-        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}."
+        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}.", None
     return None
 
 
@@ -147,11 +167,12 @@ def _while_forking(error: BaseException) -> bool:
     return "fork" in code.co_names or code.co_name == "_execute_child"
 
 
-def _processes() -> str:
-    return (
+def _processes() -> tuple[str, str]:
+    text = (
         "the session's limit of processes and threads was reached: end or join some, use fewer workers,"
         " or raise the limit `processes`."
     )
+    return text, _PROCESSES
 
 
 def _limit(name: str) -> str:
@@ -161,7 +182,7 @@ def _limit(name: str) -> str:
     return str(soft) if soft >= 0 else "unlimited"
 
 
-def _similar(error: Any) -> str | None:
+def _similar(error: Any) -> tuple[str, None] | None:
     """`Did you mean …`, for names in reach and for names of modules."""
     name = getattr(error, "name", None)
     if not isinstance(name, str) or len(name) > 40:
@@ -182,4 +203,4 @@ def _similar(error: Any) -> str | None:
 
     words = [word for word in candidates if isinstance(word, str) and word[:2] != "__" and abs(len(word) - len(name)) < 3]
     close = get_close_matches(name, words[:5000], 1, 0.75)
-    return f"did you mean {close[0]!r}?" if close else None
+    return (f"did you mean {close[0]!r}?", None) if close else None

@@ -1,7 +1,7 @@
 //! How a cell ended, judged from what the host itself saw.
 
 use cellblock_protocol::guest::Done;
-use cellblock_protocol::{Backend, CellError, Status};
+use cellblock_protocol::{Backend, CellError, Obstacle, Status};
 use cellblock_sandbox::Exit;
 
 /// Why the host ended a head.
@@ -127,7 +127,22 @@ impl LimitHit {
         format!("what a cell left running {what}")
     }
 
+    /// The limit that can be raised against it.
+    fn obstacle(&self) -> Option<Obstacle> {
+        match self {
+            LimitHit::Memory { .. } => Some(Obstacle::Memory),
+            LimitHit::Disk { .. } => Some(Obstacle::Disk),
+            LimitHit::UserObjects | LimitHit::TooDeep | LimitHit::Files { .. } => None,
+        }
+    }
+
     fn explain(&self) -> CellError {
+        let mut error = self.words();
+        error.obstacle = self.obstacle();
+        error
+    }
+
+    fn words(&self) -> CellError {
         match self {
             LimitHit::Memory {
                 limit,

@@ -20,7 +20,7 @@ const MARKER_END: &str = ">>";
 const MAX_ID_BYTES: usize = 128;
 
 /// The contents behind the handles that the code of one session has.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Responses {
     count: usize,
     contents: HashMap<String, Part>,

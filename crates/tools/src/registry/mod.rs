@@ -208,6 +208,17 @@ impl RegistryBuilder {
         self
     }
 
+    /// Puts a tool into the place of the one with the same name; adds it where there is none.
+    pub fn replace(mut self, tool: Arc<dyn DynamicTool>) -> RegistryBuilder {
+        let name = tool.definition().name;
+        let mut added = self.tools.iter_mut();
+        match added.find(|added| added.definition().name == name) {
+            Some(place) => *place = tool,
+            None => self.tools.push(tool),
+        }
+        self
+    }
+
     /// Sets the language of what models read: the descriptions of the built-in tools, and what is wrong with arguments.
     pub fn locale(mut self, locale: Locale) -> RegistryBuilder {
         self.locale = locale;

@@ -49,6 +49,10 @@ impl LazySession {
         self.open = Some(Arc::new(open));
     }
 
+    pub(super) fn set_responses(&self, responses: Responses) {
+        *locked(&self.responses) = responses;
+    }
+
     pub(super) fn set_current(&mut self, session: Session) {
         self.current = tokio::sync::Mutex::new(Some(session));
     }

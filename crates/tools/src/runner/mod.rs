@@ -6,6 +6,7 @@ mod steps;
 
 use crate::call::{NOT_FROM_CODE, Replay, ResultSlot};
 use crate::names::FINAL_ANSWER;
+use crate::plan::PlanHistory;
 use crate::{
     Answer, Approval, Call, CallLimits, Caller, EarlierCalls, Failure, HappenedCell, OnToolEvent,
     Output, Recording, Registry, ToolError, ToolEvent, Uses,
@@ -62,8 +63,20 @@ struct Shared {
     happened: Mutex<VecDeque<HappenedCell>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
-    /// Shared with the runners of [`ToolRunner::with_session`] and [`ToolRunner::for_trial`].
-    states: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
+    /// Shared with the runners of [`ToolRunner::for_trial`].
+    states: SharedStates,
+}
+
+/// The values that tools keep from call to call, by their types.
+type SharedStates = Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>;
+
+/// The tools of a fork that goes on by itself, and the approval of their calls.
+#[derive(Clone, Debug)]
+pub struct ForkTools {
+    /// The tools. Code in the fork calls them by the names that it knows from before.
+    pub registry: Registry,
+    /// The approval of their calls.
+    pub approval: Approval,
 }
 
 impl ToolRunner {
@@ -89,7 +102,7 @@ impl ToolRunner {
     }
 
     /// A runner with the same tools, limits and approval for another session, such as a fork. Tools begin with
-    /// new values of their own there; with [`ToolRunner::with_session`] they share them.
+    /// new values of their own there; with [`ToolRunner::for_fork`] they know the plan.
     pub fn with_new_state(&self, session: Session) -> ToolRunner {
         let shared = &self.shared;
         let mut builder = ToolRunner::builder(shared.registry.clone())
@@ -159,35 +172,52 @@ impl ToolRunner {
         Arc::clone(value).downcast().unwrap_or_default()
     }
 
-    /// A runner for another session that shares the tools and their values with this one.
-    pub fn with_session(&self, session: Session) -> ToolRunner {
-        self.moved_to(session, self.shared.approval.clone())
+    /// A runner for a fork of the session that goes on by itself: it has a copy of the plan and of the results that code has handles of.
+    /// Other values of tools begin anew. With `None` for `tools`, the tools and the approval are those of this runner.
+    pub fn for_fork(&self, session: Option<Session>, tools: Option<ForkTools>) -> ToolRunner {
+        let tools = tools.unwrap_or_else(|| ForkTools {
+            registry: self.shared.registry.clone(),
+            approval: self.shared.approval.clone(),
+        });
+        let lazy = match session {
+            Some(session) => LazySession::opened_by(always(session)),
+            None => LazySession::default(),
+        };
+        lazy.set_responses(self.responses().clone());
+        let fork = self.moved_to(lazy, tools, Arc::default());
+        let plan = locked(&self.state::<PlanHistory>()).clone();
+        *locked(&fork.state::<PlanHistory>()) = plan;
+        fork
     }
 
-    /// The same for an attempt that may be thrown away: tools that change something outside of the session, or state of their own, are
-    /// refused.
+    /// A runner for an attempt that may be thrown away: it shares the tools and their values with this one, but tools that change something
+    /// outside of the session, or state of their own, are refused.
     pub fn for_trial(&self, session: Session) -> ToolRunner {
         let approval = &self.shared.approval;
-        let approval = approval.without_lasting_effects(&self.shared.registry);
-        self.moved_to(session, approval)
+        let tools = ForkTools {
+            registry: self.shared.registry.clone(),
+            approval: approval.without_lasting_effects(&self.shared.registry),
+        };
+        let lazy = LazySession::opened_by(always(session));
+        self.moved_to(lazy, tools, Arc::clone(&self.shared.states))
     }
 
-    fn moved_to(&self, session: Session, approval: Approval) -> ToolRunner {
+    fn moved_to(&self, session: LazySession, tools: ForkTools, states: SharedStates) -> ToolRunner {
         let shared = &self.shared;
         ToolRunner {
             shared: Arc::new(Shared {
-                registry: shared.registry.clone(),
+                registry: tools.registry,
                 limits: shared.limits,
                 locale: shared.locale,
-                session: LazySession::opened_by(always(session)),
+                session,
                 on_event: shared.on_event.clone(),
-                approval,
+                approval: tools.approval,
                 recording: self.recording().map(Mutex::new),
                 replay: None,
                 resumed: None,
                 happened: Mutex::default(),
                 interpreter: Arc::default(),
-                states: Arc::clone(&shared.states),
+                states,
             }),
         }
     }

@@ -4,7 +4,7 @@ use crate::support::{execute, printed, sessions, wait};
 use cellblock_protocol::{Cell, Locale};
 use cellblock_tools::{
     Answer, Approval, ApprovalMode, ApprovalPolicy, ApprovalRequest, ApprovalRule, Approver, Call,
-    CodeArgument, Context, Decision, DecisionFuture, Effects, Registry, Tool, ToolError,
+    Caller, CodeArgument, Context, Decision, DecisionFuture, Effects, Registry, Tool, ToolError,
     ToolRunner,
 };
 use schemars::JsonSchema;
@@ -210,6 +210,30 @@ fn h2_always_is_for_this_tool_and_this_run() {
     office.mail("cleo");
     assert_eq!(office.asker.asked(), ["send_mail", "look_up"]);
     assert_eq!(office.sent(), ["ann", "bob", "cleo"]);
+}
+
+#[test]
+fn a_fork_knows_what_was_always_allowed_and_asks_its_own_person() {
+    let request = |tool: &str| ApprovalRequest {
+        tool: tool.to_owned(),
+        purpose: None,
+        arguments: Map::new(),
+        effects: Effects::Outside,
+        caller: Caller::User,
+    };
+    let (one, other) = (
+        Scripted::new([Decision::Always, Decision::Accept]),
+        Scripted::new([Decision::Always]),
+    );
+    let first = Approval::new(ApprovalPolicy::default(), Some(one.clone()));
+    wait(first.permit(request("mail"))).unwrap();
+    let fork = first.for_fork(Some(other.clone()));
+    for tool in ["mail", "pay", "pay"] {
+        wait(fork.permit(request(tool))).unwrap();
+    }
+    wait(first.permit(request("pay"))).unwrap();
+    assert_eq!(one.asked(), ["mail", "pay"]);
+    assert_eq!(other.asked(), ["pay"]);
 }
 
 #[test]

@@ -361,3 +361,25 @@ fn p3_every_version_is_kept_and_p6_shown_while_it_changes() {
     let book = plan.state::<PlanHistory>();
     assert_eq!(book.lock().unwrap().versions().len(), 2);
 }
+
+#[test]
+fn a_fork_goes_on_from_a_copy_of_the_plan() {
+    let registry = Registry::builder()
+        .tool(RecursivePlanTreeTodoTool)
+        .build()
+        .unwrap();
+    let first = ToolRunner::new(registry);
+    let write = |runner: &ToolRunner, status: &str| {
+        let tasks = json!([{"task_id": "A", "task_name": "a", "status": status}]);
+        assert!(wait(runner.call(Call::by_user(NAME, tree(tasks)))).is_ok());
+    };
+    let versions = |runner: &ToolRunner| {
+        let history = runner.state::<PlanHistory>();
+        let history = history.lock().unwrap();
+        history.versions().len()
+    };
+    write(&first, "pending");
+    let fork = first.for_fork(None, None);
+    write(&fork, "completed");
+    assert_eq!((versions(&first), versions(&fork)), (1, 2));
+}

@@ -3,7 +3,6 @@
 use super::{Chat, make_agent};
 use crate::agent_run::{RunSetup, read_files};
 use crate::failure::Usage;
-use crate::terminal::plural;
 use cellblock::agent::Outcome;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -84,11 +83,7 @@ impl Chat<'_> {
         let unable = |error: cellblock::tools::ToolError| Usage::plain(error.to_string());
         let text = match command {
             SlashCommand::Undo(count) => {
-                let undone = executor.undo(count).await.map_err(unable)?;
-                let cells = plural(count as u64, "cell");
-                conversation.note(&format!(
-                    "The user took back the last {cells}: variables and files are as they were before."
-                ));
+                let undone = conversation.undo(count).await.map_err(unable)?;
                 match undone.cell {
                     0 => "the session is as at its beginning".to_owned(),
                     cell => format!("the session is as after cell {cell}"),

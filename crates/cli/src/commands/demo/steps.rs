@@ -4,7 +4,7 @@ use super::output::TourOutput;
 use anyhow::Context as _;
 use cellblock::agent::{Agent, CancellationToken, Format, Observer, RunEvent, executor};
 use cellblock::model::{Reply, ScriptedModel};
-use cellblock::{CellResult, Host, SessionOptions, Status};
+use cellblock::{CellResult, Host, Obstacle, SessionOptions, Status};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,13 +90,9 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
             timeout: None,
             check: |result| {
                 status(result, Status::Failure)?;
-                let hint = result
-                    .error
-                    .as_ref()
-                    .and_then(|error| error.hint.as_deref())
-                    .unwrap_or_default();
+                let obstacle = result.error.as_ref().and_then(|error| error.obstacle);
                 claim(
-                    hint.contains("no network"),
+                    obstacle == Some(Obstacle::Network),
                     "the error does not speak of the network",
                 )
             },

@@ -1,6 +1,6 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
-use super::agents::{self, Agents, ClientAnswer};
+use super::agents::{self, Agents, ChatRequest, ClientAnswer};
 use super::input::{InputLine, InputLines};
 use super::operations::{
     OperationAnswer, OperationError, send_outcome, serve_beside_cell, serve_while_waiting,
@@ -143,6 +143,11 @@ impl PipeServer {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
+    /// Whether there is a session of this name.
+    pub(crate) fn has_session(&self, name: &str) -> bool {
+        lock(&self.sessions).contains_key(name)
+    }
+
     /// Forgets a session that was closed, unless something was asked of it in the meantime. A new one of that name may then come.
     pub(crate) fn forget(&self, name: &str, queue: &mpsc::UnboundedReceiver<Queued>) -> bool {
         let mut sessions = lock(&self.sessions);
@@ -167,6 +172,12 @@ impl PipeServer {
             Operation::Interrupt if self.agents.has(&name) => {
                 self.agents.interrupt(&name);
                 return Some(Response::answer(id, name, json!({})));
+            }
+            Operation::Undo { n } if self.agents.has(&name) => {
+                return agents::enqueue(self, id, name, ChatRequest::Undo(n));
+            }
+            Operation::Fork if self.agents.has(&name) => {
+                return agents::enqueue(self, id, name, ChatRequest::Fork);
             }
             Operation::Close if self.agents.has(&name) => {
                 self.agents.close(&name);

@@ -1,11 +1,11 @@
 //! The calls of an agent's run that the client answers: tools and approvals.
 
 use crate::commands::pipe::output::Writer;
-use cellblock::ToolSpec;
-use cellblock::pipe::{Approved, RequestId, Response};
+use cellblock::ClientToolSpec;
+use cellblock::pipe::{ApprovalsBy, Approved, RequestId, Response};
 use cellblock::tools::{
     ApprovalRequest, Approver, Context, Decision, DecisionFuture, DynamicTool, Effects,
-    NO_TIME_LIMIT, Output, ToolDefinition, ToolError, ToolFuture,
+    NO_TIME_LIMIT, Output, ToolDefinition, ToolError, ToolFuture, Uses,
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -69,6 +69,11 @@ impl ClientCalls {
     /// The request that events belong to.
     pub(crate) fn request(&self) -> Option<RequestId> {
         self.lock().request.clone()
+    }
+
+    /// Whether a call waits for its answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.lock().waiting.is_empty()
     }
 
     /// Passes an answer to the call that waits for it. `Err` says why no call takes it.
@@ -161,17 +166,43 @@ fn decision_from(decision: Approved) -> Decision {
     }
 }
 
+/// What a client answers for an agent.
+#[derive(Clone, Debug)]
+pub(super) struct ClientSide {
+    pub(super) tools: Vec<ClientToolSpec>,
+    pub(super) approvals: ApprovalsBy,
+}
+
+impl ClientSide {
+    /// The tools of the client, whose calls go out by `calls`.
+    pub(super) fn tools(&self, calls: &ClientCalls) -> Vec<Arc<dyn DynamicTool>> {
+        let tools = self.tools.iter().cloned();
+        tools.map(|spec| ClientTool::shared(spec, calls)).collect()
+    }
+
+    /// The client as the one that is asked for approvals, if it wants to be.
+    pub(super) fn approver(&self, calls: &ClientCalls) -> Option<Arc<dyn Approver>> {
+        let approver = || Arc::new(ClientApprover(calls.clone())) as Arc<dyn Approver>;
+        (self.approvals == ApprovalsBy::Client).then(approver)
+    }
+}
+
 /// A tool that the client answers.
-pub(crate) struct ClientTool {
+struct ClientTool {
     definition: ToolDefinition,
     calls: ClientCalls,
 }
 
 impl ClientTool {
     /// Makes a tool from its description. The client asks for approvals of its own tools itself, and bounds their time.
-    pub(crate) fn shared(spec: ToolSpec, calls: &ClientCalls) -> Arc<dyn DynamicTool> {
+    fn shared(tool: ClientToolSpec, calls: &ClientCalls) -> Arc<dyn DynamicTool> {
+        let ClientToolSpec { spec, changes } = tool;
         let mut definition = ToolDefinition::new(spec.name, spec.description, spec.parameters);
         definition.time_limit = Some(NO_TIME_LIMIT);
+        if changes {
+            // No approval is needed here, but a trial of a reply must not make the call.
+            definition.uses = Uses::State;
+        }
         Arc::new(ClientTool {
             definition,
             calls: calls.clone(),
@@ -201,7 +232,7 @@ impl DynamicTool for ClientTool {
 
 /// Asks the client about calls.
 #[derive(Debug)]
-pub(crate) struct ClientApprover(pub(crate) ClientCalls);
+struct ClientApprover(ClientCalls);
 
 impl Approver for ClientApprover {
     fn ask(&self, request: ApprovalRequest) -> DecisionFuture {

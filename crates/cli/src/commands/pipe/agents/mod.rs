@@ -1,44 +1,35 @@
-//! Agents on the pipe: `ask`, `template`, `say`, `cancel` and `approve`.
+//! Agents on the pipe: `ask`, `template`, `say`, `undo`, `fork`, `cancel` and `approve`.
 //!
 //! A run has the name of its request's session, and a task of its own. Its events are those of `ask --json`; the last one is `outcome`.
 
 mod calls;
+mod options;
+mod task;
 
 use super::operations::OperationError;
 use super::server::PipeServer;
-use crate::agent_run::{AgentRunArgs, RunRecorder, RunSetup, read_files};
-use crate::args::ToolServers;
-use crate::failure::Usage;
-use crate::terminal::Console;
-use calls::{ClientApprover, ClientTool};
-use cellblock::Host;
-use cellblock::agent::{
-    CancellationToken, Conversation, Observer, Outcome, RunEvent, Template, TemplateRun, Verify,
-};
-use cellblock::pipe::{
-    AfterAnswer, AgentOperation, AgentRequest, AgentTask, ApprovalsBy, RequestId, Response,
-};
-use cellblock::tools::Approver;
-use clap::Parser;
-use serde_json::{Map, Value, json};
+use cellblock::agent::CancellationToken;
+use cellblock::pipe::{AfterAnswer, AgentOperation, AgentRequest, RequestId, Response};
+use serde_json::json;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use task::AgentTask;
 use tokio::sync::mpsc;
 
 pub(crate) use calls::{ClientAnswer, ClientCalls};
 
 /// The most agents at a time.
 const MAX_AGENTS: usize = 256;
-/// The most questions of one conversation that wait.
-const MAX_QUESTIONS: usize = 64;
-/// Events that wait to be written. A run waits when there are more.
-const MAX_EVENTS: usize = 256;
+/// The most requests of one conversation that wait.
+const MAX_WAITING: usize = 64;
 
 /// The agents of a pipe.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     runs: Mutex<HashMap<String, AgentEntry>>,
+    /// How many names of forks were tried.
+    forks: AtomicU64,
 }
 
 /// An agent that answers, or that waits for the next question.
@@ -49,13 +40,47 @@ struct AgentEntry {
     cancel: Arc<Mutex<CancellationToken>>,
     /// Interrupts the cell that runs.
     interrupt: Arc<tokio::sync::Notify>,
-    /// The next questions; `None` where the conversation ends with its answer.
-    questions: Option<mpsc::Sender<(Option<RequestId>, String)>>,
+    /// Whether the agent was closed: what still waits is refused.
+    closed: CancellationToken,
+    /// The next requests; `None` where the conversation ends with its answer. The sender in the table is the only one, so that closing the
+    /// agent ends the queue.
+    queue: Option<mpsc::Sender<Queued>>,
+}
+
+/// Something that is asked of a conversation, one after the other.
+#[derive(Debug)]
+pub(crate) enum ChatRequest {
+    /// The next question.
+    Say(String),
+    /// Take back the last cells.
+    Undo(u64),
+    /// Make a second conversation that begins where this one stands.
+    Fork,
+}
+
+#[derive(Debug)]
+struct Queued {
+    id: Option<RequestId>,
+    request: ChatRequest,
 }
 
 impl AgentEntry {
     fn cancel(&self) {
         lock(&self.cancel).cancel();
+    }
+
+    /// A token for the next run, unless the agent was closed.
+    fn renew_cancel(&self) {
+        let mut cancel = lock(&self.cancel);
+        if cancel.is_cancelled() && !self.closed.is_cancelled() {
+            *cancel = CancellationToken::new();
+        }
+    }
+
+    fn close(&self) {
+        self.closed.cancel();
+        self.calls.end("the run was ended");
+        self.cancel();
     }
 }
 
@@ -87,9 +112,18 @@ impl Agents {
     /// Ends a run with what was reached, and its conversation.
     pub(crate) fn close(&self, name: &str) {
         if let Some(entry) = lock(&self.runs).remove(name) {
-            entry.calls.end("the run was ended");
-            entry.cancel();
+            entry.close();
         }
+    }
+
+    /// Forgets an agent whose task ends. Another one may have its name by now, and stays.
+    fn forget(&self, name: &str, ended: &AgentEntry) {
+        let mut runs = lock(&self.runs);
+        let is_same = |entry: &AgentEntry| Arc::ptr_eq(&entry.cancel, &ended.cancel);
+        if runs.get(name).is_some_and(is_same) {
+            runs.remove(name);
+        }
+        ended.close();
     }
 
     /// Ends everything.
@@ -102,7 +136,56 @@ impl Agents {
     pub(crate) fn refuse_calls(&self, reason: &str) {
         for entry in lock(&self.runs).values_mut() {
             entry.calls.end(reason);
-            entry.questions = None;
+            entry.queue = None;
+        }
+    }
+
+    /// Adds an agent of this name. Returns what its task needs.
+    fn add(
+        &self,
+        server: &PipeServer,
+        name: &str,
+        conversation: AfterAnswer,
+    ) -> Result<(AgentEntry, mpsc::Receiver<Queued>), OperationError> {
+        let mut runs = lock(&self.runs);
+        if runs.contains_key(name) {
+            let message = format!(
+                "there is an agent `{name}` already; close it first, or choose another name"
+            );
+            return Err(OperationError::new("exists", message));
+        }
+        if runs.len() >= MAX_AGENTS {
+            let message = format!("{MAX_AGENTS} agents run already; close some first");
+            return Err(OperationError::new("busy", message));
+        }
+        // Asked under the lock, so that the end of the input finds this agent or refuses it.
+        if server.is_stopping() || server.input_has_ended() {
+            return Err(OperationError::new("ended", "the pipe is about to end"));
+        }
+        let (sender, queue) = mpsc::channel(MAX_WAITING);
+        let entry = AgentEntry {
+            calls: ClientCalls::new(name, server.writer.clone()),
+            cancel: Arc::default(),
+            interrupt: Arc::default(),
+            closed: CancellationToken::new(),
+            queue: None,
+        };
+        let in_table = AgentEntry {
+            queue: (conversation == AfterAnswer::GoesOn).then_some(sender),
+            ..entry.clone()
+        };
+        runs.insert(name.to_owned(), in_table);
+        Ok((entry, queue))
+    }
+
+    /// A name for a fork that neither an agent nor a session has.
+    fn fork_name(&self, server: &PipeServer) -> String {
+        loop {
+            let number = self.forks.fetch_add(1, Ordering::Relaxed) + 1;
+            let name = format!("fork-{number}");
+            if !self.has(&name) && !server.has_session(&name) {
+                return name;
+            }
         }
     }
 }
@@ -122,10 +205,7 @@ pub(crate) fn dispatch(
             };
         }
         AgentOperation::Say { question } => {
-            return match say(&server.agents, &id, &name, question) {
-                Ok(()) => None,
-                Err(error) => Some(error.response(id, name)),
-            };
+            return enqueue(server, id, name, ChatRequest::Say(question));
         }
         AgentOperation::Cancel => match lock(&server.agents.runs).get(&name) {
             Some(entry) => {
@@ -147,12 +227,22 @@ pub(crate) fn dispatch(
     })
 }
 
-fn say(
-    agents: &Agents,
-    id: &Option<RequestId>,
-    name: &str,
-    question: String,
-) -> Result<(), OperationError> {
+/// Lets a request wait for its turn in a conversation. The answer, where it is refused.
+pub(crate) fn enqueue(
+    server: &PipeServer,
+    id: Option<RequestId>,
+    name: String,
+    request: ChatRequest,
+) -> Option<Response> {
+    let queued = Queued {
+        id: id.clone(),
+        request,
+    };
+    let refused = put_in_queue(&server.agents, &name, queued).err()?;
+    Some(refused.response(id, name))
+}
+
+fn put_in_queue(agents: &Agents, name: &str, queued: Queued) -> Result<(), OperationError> {
     let runs = lock(&agents.runs);
     let entry = runs.get(name).ok_or_else(|| {
         OperationError::new(
@@ -160,15 +250,23 @@ fn say(
             format!("no agent `{name}` waits for a question; `ask` with `keep` makes one"),
         )
     })?;
-    let Some(questions) = &entry.questions else {
+    let Some(queue) = &entry.queue else {
         let message = format!(
             "the agent `{name}` ends with its answer; `ask` with `keep` makes one that goes on"
         );
         return Err(OperationError::new("ended", message));
     };
-    questions
-        .try_send((id.clone(), question))
-        .map_err(|_| OperationError::new("busy", format!("{MAX_QUESTIONS} questions wait already")))
+    // The client may well be the tool that the run waits for: the request would wait for itself.
+    let is_question = matches!(queued.request, ChatRequest::Say(_));
+    if !is_question && entry.calls.is_waiting() {
+        let message = format!(
+            "the agent `{name}` is busy: its run waits for the answer to a call; answer it first, or cancel the run"
+        );
+        return Err(OperationError::new("busy", message));
+    }
+    queue
+        .try_send(queued)
+        .map_err(|_| OperationError::new("busy", format!("{MAX_WAITING} requests wait already")))
 }
 
 fn begin(
@@ -177,277 +275,19 @@ fn begin(
     name: &str,
     request: AgentRequest,
 ) -> Result<(), OperationError> {
-    let mut runs = lock(&server.agents.runs);
-    if runs.contains_key(name) {
-        let message =
-            format!("there is an agent `{name}` already; close it first, or choose another name");
-        return Err(OperationError::new("exists", message));
-    }
-    if runs.len() >= MAX_AGENTS {
-        let message = format!("{MAX_AGENTS} agents run already; close some first");
-        return Err(OperationError::new("busy", message));
-    }
-    if server.is_stopping() || server.input_has_ended() {
-        return Err(OperationError::new("ended", "the pipe is about to end"));
-    }
-    let (sender, questions) = mpsc::channel(MAX_QUESTIONS);
-    let entry = AgentEntry {
-        calls: ClientCalls::new(name, server.writer.clone()),
-        cancel: Arc::default(),
-        interrupt: Arc::default(),
-        questions: (request.conversation == AfterAnswer::GoesOn).then_some(sender),
-    };
+    let (entry, queue) = server.agents.add(server, name, request.conversation)?;
     entry.calls.begin(id.clone());
-    runs.insert(name.to_owned(), entry.clone());
-    drop(runs);
-    let task = AgentRun {
+    let task = AgentTask {
         name: name.to_owned(),
         entry,
         server: Arc::clone(server),
     };
     let counted = server.count_task();
     tokio::spawn(async move {
-        task.live(request, questions).await;
+        task.begin(request, queue).await;
         drop(counted);
     });
     Ok(())
-}
-
-/// The task of one agent.
-struct AgentRun {
-    name: String,
-    entry: AgentEntry,
-    server: Arc<PipeServer>,
-}
-
-/// An agent that can be asked.
-struct Ready {
-    conversation: Conversation,
-    question: String,
-    model: String,
-    servers: ToolServers,
-    console: Console,
-}
-
-impl AgentRun {
-    async fn live(
-        mut self,
-        request: AgentRequest,
-        mut questions: mpsc::Receiver<(Option<RequestId>, String)>,
-    ) {
-        // The sender in the table is the only one, so that closing the agent ends the questions.
-        self.entry.questions = None;
-        let token = lock(&self.entry.cancel).clone();
-        let preparing = self.prepare(request);
-        let prepared = tokio::select! {
-            prepared = preparing => prepared.map_err(|error| OperationError::new("agent", words(&error))),
-            () = token.cancelled() => Err(OperationError::new("ended", "the run was ended before it began")),
-        };
-        let mut ready = match prepared {
-            Ok(ready) => ready,
-            Err(error) => {
-                self.forget();
-                let response = error.response(self.entry.calls.request(), self.name.clone());
-                return self.server.writer.send(response).await;
-            }
-        };
-        let mut question = std::mem::take(&mut ready.question);
-        loop {
-            let answered = self.answer(&mut ready, &question).await;
-            let goes_on = lock(&self.server.agents.runs)
-                .get(&self.name)
-                .is_some_and(|entry| entry.questions.is_some());
-            if !goes_on {
-                self.forget();
-            }
-            self.server.writer.send(answered).await;
-            let next = match goes_on {
-                true => questions.recv().await,
-                false => None,
-            };
-            let Some((id, next)) = next else { break };
-            self.entry.calls.begin(id);
-            let mut cancel = lock(&self.entry.cancel);
-            if cancel.is_cancelled() && self.server.agents.has(&self.name) {
-                *cancel = CancellationToken::new();
-            }
-            question = next;
-        }
-        self.forget();
-        ready.conversation.executor().close().await;
-        ready.servers.close().await;
-    }
-
-    fn forget(&self) {
-        self.server.agents.close(&self.name);
-    }
-
-    /// Answers one question: its events are written, and the last line is returned.
-    async fn answer(&self, ready: &mut Ready, question: &str) -> Response {
-        let id = self.entry.calls.request();
-        let options = json!({"pipe": true});
-        let recorder = RunRecorder::begin(question, &ready.model, options, &ready.console);
-        if let Some(run) = recorder.id() {
-            ready.conversation.set_run_id(&run);
-        }
-        let (events, mut written) = mpsc::channel::<Option<Value>>(MAX_EVENTS);
-        let last_event = events.clone();
-        let observer: Observer = Arc::new(move |event: &RunEvent| {
-            let Ok(event) = serde_json::to_value(event).map(Some) else {
-                return;
-            };
-            // Only where the reader of the pipe is slower than the run does the run wait for it.
-            if let Err(mpsc::error::TrySendError::Full(event)) = events.try_send(event) {
-                tokio::task::block_in_place(|| {
-                    let _ = events.blocking_send(event);
-                });
-            }
-        });
-        let observer = recorder.observer(observer);
-        let writer = self.server.writer.clone();
-        let (name, id_of_events) = (self.name.clone(), id.clone());
-        let writing = tokio::spawn(async move {
-            while let Some(Some(event)) = written.recv().await {
-                let line = Response::agent_event(id_of_events.clone(), name.clone(), event);
-                writer.send(line).await;
-            }
-        });
-        let token = lock(&self.entry.cancel).clone();
-        let executor = Arc::clone(ready.conversation.executor());
-        let mut asking = Box::pin(ready.conversation.ask(question, observer, token));
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut asking => break outcome,
-                () = self.entry.interrupt.notified() => executor.interrupt().await,
-            }
-        };
-        drop(asking);
-        // The conversation keeps the observer, so the end of the events is told.
-        let _ = last_event.send(None).await;
-        let _ = writing.await;
-        match outcome {
-            Ok(outcome) => {
-                recorder.end(&outcome);
-                self.outcome(id, &outcome)
-            }
-            Err(error) => self.error(id, &error.to_string()),
-        }
-    }
-
-    fn outcome(&self, id: Option<RequestId>, outcome: &Outcome) -> Response {
-        let event = json!({"event": "outcome", "outcome": outcome});
-        Response::agent_event(id, self.name.clone(), event)
-    }
-
-    fn error(&self, id: Option<RequestId>, message: &str) -> Response {
-        OperationError::new("agent", message).response(id, self.name.clone())
-    }
-
-    async fn prepare(&self, request: AgentRequest) -> anyhow::Result<Ready> {
-        let console = self.server.console.clone();
-        let options = RunOptions::read(&request.options)?;
-        let (mut args, _) = options.args.resolve()?;
-        args.model = args.model.or_found(&console).await?;
-        let untrusted = args.session.untrusted_directories();
-        let paths: Vec<PathBuf> = request.files.iter().map(PathBuf::from).collect();
-        let files = tokio::task::spawn_blocking(move || read_files(&paths, &untrusted)).await??;
-        let calls = &self.entry.calls;
-        let tools = request.tools.into_iter();
-        let setup = RunSetup {
-            files,
-            host: self.shared_host(&args),
-            tools: tools.map(|spec| ClientTool::shared(spec, calls)).collect(),
-            approver: (request.approvals == ApprovalsBy::Client)
-                .then(|| Arc::new(ClientApprover(calls.clone())) as Arc<dyn Approver>),
-            ..RunSetup::default()
-        };
-        let model = args.model.open(&console).await?;
-        let (mut builder, servers) = args.agent(model, setup, &console).await?;
-        builder = builder.verify(match options.verify {
-            true => Verify::On,
-            false => Verify::Off,
-        });
-        for (name, value) in request.seed {
-            builder = builder.variable(name, value);
-        }
-        if let Some(schema) = request.schema {
-            builder = builder.answer_schema(schema);
-        }
-        let unfit = |error: cellblock::agent::AgentError| Usage::plain(error.to_string());
-        let agent = builder.build().map_err(unfit)?;
-        let TemplateRun { agent, question } = match request.task {
-            AgentTask::Question(question) => TemplateRun { agent, question },
-            AgentTask::Template { text, arguments } => {
-                let template = Template::from_markdown(&text);
-                let template = template.map_err(|error| Usage::plain(error.to_string()))?;
-                agent
-                    .prepare_template(&template, arguments)
-                    .map_err(unfit)?
-            }
-        };
-        Ok(Ready {
-            conversation: agent.conversation(),
-            question,
-            model: agent.model_name().to_owned(),
-            servers,
-            console,
-        })
-    }
-
-    /// The host of the pipe, which is warm, unless the run wants another Python or other packages.
-    fn shared_host(&self, args: &AgentRunArgs) -> Option<Host> {
-        args.wants_no_other_python()
-            .then(|| self.server.host.clone())
-    }
-}
-
-/// The options of a run: the long options of `cellblock ask`.
-#[derive(Debug, Parser)]
-#[command(no_binary_name = true, disable_help_flag = true)]
-struct RunOptions {
-    #[command(flatten)]
-    args: AgentRunArgs,
-    #[arg(long)]
-    verify: bool,
-}
-
-impl RunOptions {
-    fn read(options: &Map<String, Value>) -> anyhow::Result<RunOptions> {
-        let mut words = Vec::new();
-        for (name, value) in options {
-            let is_name = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
-            if name.is_empty() || name.starts_with('-') || !name.chars().all(is_name) {
-                return Err(Usage::plain(format!("there is no option {name:?}")));
-            }
-            let flag = format!("--{}", name.replace('_', "-"));
-            let values = match value {
-                Value::Array(values) => values.iter().collect(),
-                one => vec![one],
-            };
-            for value in values {
-                match value {
-                    Value::Null | Value::Bool(false) => {}
-                    Value::Bool(true) => words.push(flag.clone()),
-                    Value::String(text) => words.push(format!("{flag}={text}")),
-                    Value::Number(number) => words.push(format!("{flag}={number}")),
-                    other => {
-                        let problem = format!("{name}: a text or a number is needed, got {other}");
-                        return Err(Usage::plain(problem));
-                    }
-                }
-            }
-        }
-        RunOptions::try_parse_from(words).map_err(|error| {
-            let text = error.render().to_string();
-            let first = text.lines().next().unwrap_or_default();
-            Usage::plain(first.trim_start_matches("error: ").to_owned())
-        })
-    }
-}
-
-/// An error with what led to it.
-fn words(error: &anyhow::Error) -> String {
-    format!("{error:#}")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
