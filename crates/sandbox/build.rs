@@ -1,6 +1,7 @@
 //! Compiles `native/` to the shared object that the binary carries: without standard library and without libc, so that it
 //! loads into any Python and runs between `fork` and `exec`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +45,15 @@ fn main() {
     }
     if let Ok(target) = std::env::var("TARGET") {
         command.args(["--target", &target]);
+    }
+    if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
+        let mut option = OsString::from("linker=");
+        option.push(linker);
+        command.arg("-C").arg(option);
+    }
+    if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("aarch64") {
+        // Otherwise atomic operations are calls of functions that ask libc what the processor can do.
+        command.args(["-C", "target-feature=-outline-atomics"]);
     }
     command.arg("-o").arg(&out).arg(source.join("lib.rs"));
     match command.status() {

@@ -10,6 +10,7 @@ mod launch;
 mod processes;
 mod wire;
 
+pub use cellblock_native::arch::page_bytes;
 pub use error::Error;
 pub use files::{
     Access, Budget, Closed, Confined, Entry, FileSystem, Identity, Links, Listed, Reach,

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 
-ADD_KEY, KEYCTL = 248, 250
+ADD_KEY, KEYCTL = (248, 250) if os.uname().machine == "x86_64" else (217, 219)
 JOIN_SESSION_KEYRING, SESSION_KEYRING = 1, -3
 DESCRIPTOR = 57
 

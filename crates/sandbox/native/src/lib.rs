@@ -11,12 +11,13 @@
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Cellblock needs Linux: its walls are Linux kernel mechanisms");
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("Cellblock's native code knows x86-64 only so far (see docs/limitations.md)");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("Cellblock's native code knows x86-64 and AArch64 only (see docs/limitations.md)");
 
 #[cfg(test)]
 extern crate std;
 
+pub mod arch;
 pub mod files;
 pub mod forks;
 pub mod init;

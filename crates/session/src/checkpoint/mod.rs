@@ -308,10 +308,10 @@ impl Checkpoints {
     /// Bytes that a standby holds alone, as far as that can be told: pages that the head wrote to or gave back until the
     /// next standby was made. The newest shares everything with the head.
     pub(crate) fn alone(&self, standby: &Standby) -> u64 {
-        const PAGE: u64 = 4096;
+        let page = cellblock_sandbox::page_bytes() as u64;
         let next = self.standbys.iter().find(|other| other.at > standby.at);
         next.map_or(0, |next| {
-            let written = next.faults.saturating_sub(standby.faults) * PAGE;
+            let written = next.faults.saturating_sub(standby.faults) * page;
             written
                 .min(standby.resident)
                 .max(standby.resident.saturating_sub(next.resident))

@@ -80,7 +80,7 @@ impl EntryState {
             access: Access::of(stat),
             inode: stat.st_ino,
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
-            names: stat.st_nlink,
+            names: wide(stat.st_nlink),
             allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
             attributes: Fingerprint::Unknown,
         }
@@ -152,4 +152,9 @@ impl Kind {
     pub(crate) fn is_special(self) -> bool {
         matches!(self, Kind::Pipe | Kind::SocketOrDevice)
     }
+}
+
+/// A number of the kernel's that has 32 bits on some kinds of processors, and 64 on others.
+fn wide(number: impl Into<u64>) -> u64 {
+    number.into()
 }

@@ -4,7 +4,7 @@
 import ctypes
 import os
 
-NAME_TO_HANDLE_AT, OPEN_BY_HANDLE_AT = 303, 304
+NAME_TO_HANDLE_AT, OPEN_BY_HANDLE_AT = (303, 304) if os.uname().machine == "x86_64" else (264, 265)
 libc = ctypes.CDLL(None, use_errno=True)
 handle = ctypes.create_string_buffer((128).to_bytes(4, "little"), 136)
 mount = ctypes.c_int()

@@ -1,8 +1,10 @@
 # canary: key
 # The call that finds a key wherever it is.
 import ctypes
+import os
 
-REQUEST_KEY, KEYCTL, READ = 249, 250, 11
+REQUEST_KEY, KEYCTL = (249, 250) if os.uname().machine == "x86_64" else (218, 219)
+READ = 11
 libc = ctypes.CDLL(None, use_errno=True)
 key = libc.syscall(REQUEST_KEY, b"user", canary["key"].encode(), None, 0)
 payload = ctypes.create_string_buffer(100)

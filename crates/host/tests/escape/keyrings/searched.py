@@ -1,8 +1,10 @@
 # canary: key
 # A key in the keyring that every child inherits.
 import ctypes
+import os
 
-KEYCTL, SEARCH, READ, SESSION_KEYRING = 250, 10, 11, -3
+KEYCTL = 250 if os.uname().machine == "x86_64" else 219
+SEARCH, READ, SESSION_KEYRING = 10, 11, -3
 libc = ctypes.CDLL(None, use_errno=True)
 key = libc.syscall(KEYCTL, SEARCH, SESSION_KEYRING, b"user", canary["key"].encode(), 0)
 payload = ctypes.create_string_buffer(100)

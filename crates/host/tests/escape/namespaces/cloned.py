@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-CLONE, NEW_USER, NEW_MOUNTS, CHILD, BIND = 56, 0x10000000, 0x20000, 17, 4096
+CLONE = 56 if os.uname().machine == "x86_64" else 220
+NEW_USER, NEW_MOUNTS, CHILD, BIND = 0x10000000, 0x20000, 17, 4096
 libc = ctypes.CDLL(None, use_errno=True)
 pid = libc.syscall(CLONE, NEW_USER | NEW_MOUNTS | CHILD, 0, 0, 0, 0)
 if pid == 0:

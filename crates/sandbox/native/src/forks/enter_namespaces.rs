@@ -3,7 +3,7 @@
 //! A process that enters a user namespace has every capability in it, until it gives them up. The process that enters has the memory
 //! of a head: hostile code may have written it, and other processes may be writing it now. So this process does not run meanwhile. Init, its
 //! parent, traces it and makes the system calls in its place. For each call, init sets all registers and lets the process run **one
-//! instruction**. If memory was changed and the instruction is no `syscall`, then nothing was called, the process is stopped again,
+//! instruction**. If memory was changed and the instruction makes no call, then nothing was called, the process is stopped again,
 //! and init ends it.
 //!
 //! Init relies on two things only, both of them the kernel's word. Each `setns` is reported to init by the filter before it is
@@ -116,7 +116,7 @@ impl Stopped {
         }
         kill(pid, signals::STOP)?;
         wait_for_stop(pid, deadline)?;
-        let own = trace::registers(pid)?;
+        let own = Registers::of(pid)?;
         if own.are_interrupted_in(notification.number(), notification.instruction()) {
             Ok(Stopped { pid, deadline, own })
         } else {
@@ -132,7 +132,7 @@ impl Stopped {
     /// Lets the process begin a system call. It stops again when the call returns.
     pub fn begin(&self, number: usize, arguments: [usize; 2]) -> Result<Begun> {
         let before = self.own.before_call(number, arguments);
-        trace::set_registers(self.pid, &before)?;
+        before.set(self.pid)?;
         trace::step(self.pid)?;
         Ok(Begun {
             pid: self.pid,
@@ -182,7 +182,7 @@ impl Stopped {
     /// Lets the process run again, untraced. Its own call returns what others may see of the fork.
     pub fn release(self, visibility: Visibility) -> Result<()> {
         let value = visibility as u64;
-        trace::set_registers(self.pid, &self.own.after_success(value))?;
+        self.own.after_success(value).set(self.pid)?;
         trace::detach(self.pid)
     }
 
@@ -206,7 +206,7 @@ impl Begun {
 
     /// What the call returned, once the process has stopped; `None` when the call must be begun again.
     pub fn returned(&self) -> Result<Option<Result<usize>>> {
-        match trace::registers(self.pid)?.progress_from(&self.before) {
+        match Registers::of(self.pid)?.progress_from(&self.before) {
             Progress::Made(outcome) => Ok(Some(outcome)),
             Progress::NotMade => Ok(None),
             Progress::Elsewhere => Err(Errno::PROTO),

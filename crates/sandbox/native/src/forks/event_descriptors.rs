@@ -4,6 +4,7 @@
 //! events from the parent. So before any thread of the copy runs, each of these objects is made anew with the same state. What an `epoll`
 //! watches besides (pipes, sockets) is made anew later, by the guest, which then registers it again.
 
+use crate::arch::EpollEvent;
 use crate::init::sweep::each_entry;
 use crate::sys::text::{Text, hexadecimal, leading_number};
 use crate::sys::{
@@ -287,15 +288,7 @@ fn new_watch(own: Fd, number: Fd, list: &FoundList) -> Result<Fd> {
     Ok(fresh)
 }
 
-/// The events that are waited for, and the number that the code gave with them.
-#[repr(C, packed)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Event {
-    events: u32,
-    data: u64,
-}
-
-fn register(watch: Fd, watched: Fd, event: Event) -> Result<()> {
+fn register(watch: Fd, watched: Fd, event: EpollEvent) -> Result<()> {
     const ADD: usize = 1;
     let words = [
         watch as usize,
@@ -308,7 +301,7 @@ fn register(watch: Fd, watched: Fd, event: Event) -> Result<()> {
 }
 
 /// `tfd:        5 events:       1d data: ffffffffffffffff  pos:0 ino:61af sdev:7`
-fn registration(line: &[u8]) -> Option<(Fd, Event)> {
+fn registration(line: &[u8]) -> Option<(Fd, EpollEvent)> {
     let mut words = line
         .split(|byte| *byte == b' ')
         .filter(|word| !word.is_empty());
@@ -318,7 +311,7 @@ fn registration(line: &[u8]) -> Option<(Fd, Event)> {
     let watched = leading_number(words.next()?)? as Fd;
     let events = hexadecimal(words.nth(1)?)? as u32;
     let data = hexadecimal(words.nth(1)?)?;
-    Some((watched, Event { events, data }))
+    Some((watched, EpollEvent { events, data }))
 }
 
 #[cfg(test)]
@@ -328,7 +321,7 @@ mod tests {
     #[test]
     fn what_an_epoll_watches_is_read_with_the_code_s_own_number() {
         let line = b"tfd:        5 events: 8000201d data: ffff123456789abc  pos:0 ino:61af sdev:7";
-        let event = Event {
+        let event = EpollEvent {
             events: 0x8000_201D,
             data: 0xFFFF_1234_5678_9ABC,
         };

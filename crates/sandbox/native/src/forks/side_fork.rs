@@ -4,9 +4,9 @@
 //! when it ends, calls libc's `fork` and is gone; its child is adopted by init at once. A bare `clone(CLONE_PARENT)` would
 //! skip the fork handlers that BLAS libraries need.
 
+use crate::arch::clone_onto_stack;
 use crate::launch::spawn::LibcFork;
 use crate::sys::{self, Errno, Pid, Result, clone_flags, nr, syscall};
-use core::arch::asm;
 use core::ffi::c_void;
 
 const STACK_BYTES: usize = 512 << 10;
@@ -66,7 +66,7 @@ pub unsafe fn fork_by_helper(
     // SAFETY: the stack is ours, the call outlives the helper: VFORK holds us until it has gone.
     let helper = unsafe { run_on(stack.top(), parent, &raw mut call) };
     if call.outcome == 0 {
-        // The child came back on the helper's stack and then onto a copy of ours, see `run_on`. The mapping is a copy too.
+        // The child came back on the helper's stack and then onto a copy of ours, see `clone_onto_stack`. The mapping is a copy too.
         drop(stack);
         return Ok(sys::Forked::Child);
     }
@@ -84,10 +84,7 @@ pub unsafe fn fork_by_helper(
     }
 }
 
-/// Starts the helper on another stack and waits until it is gone.
-///
-/// There are two ways back here: the caller, with the helper's id; and the helper's child, which switches from its copy of the
-/// helper's stack to its copy of ours and returns 0 as if it had called.
+/// Starts the helper on another stack and waits until it is gone. The helper's child comes back from here as well, with 0.
 unsafe fn run_on(top: usize, parent: HelperParent, call: *mut HelperCall) -> Result<Pid> {
     let flags = clone_flags::VM
         | clone_flags::VFORK
@@ -95,45 +92,8 @@ unsafe fn run_on(top: usize, parent: HelperParent, call: *mut HelperCall) -> Res
             HelperParent::Caller => 0,
             HelperParent::Init => clone_flags::PARENT,
         };
-    let outcome: isize;
-    // SAFETY: the helper starts with a stack of its own, aligned to 16, and the call in a register that `clone` keeps. The
-    // caller's stack pointer is kept in a register that the called function preserves.
-    unsafe {
-        asm!(
-            "mov r12, rsp",
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            // The helper.
-            "mov rdi, r14",
-            "call {helper}",
-            "test eax, eax",
-            "jz 3f",
-            // Still the helper: the call is done.
-            "mov edi, 0",
-            "mov eax, {exit}",
-            "syscall",
-            // The helper's child: back to our own frame.
-            "3:",
-            "mov rsp, r12",
-            "xor eax, eax",
-            "2:",
-            helper = sym run_helper_call,
-            exit = const nr::EXIT,
-            inlateout("rax") nr::CLONE as isize => outcome,
-            inlateout("rdi") flags => _,
-            inlateout("rsi") top => _,
-            inlateout("rdx") 0usize => _,
-            inlateout("r10") 0usize => _,
-            inlateout("r8") 0usize => _,
-            in("r14") call,
-            out("r12") _,
-            lateout("r9") _,
-            lateout("rcx") _,
-            lateout("r11") _,
-            clobber_abi("C"),
-        );
-    }
+    // SAFETY: the helper starts with a stack of its own, aligned to 16, and is given the call.
+    let outcome = unsafe { clone_onto_stack(flags, top, run_helper_call, call as usize) };
     if outcome < 0 {
         Err(Errno(-outcome as i32))
     } else {
@@ -142,7 +102,8 @@ unsafe fn run_on(top: usize, parent: HelperParent, call: *mut HelperCall) -> Res
 }
 
 /// Runs in the helper; returns twice, in the helper with the child's id and in the child with 0.
-extern "C" fn run_helper_call(call: *mut HelperCall) -> Pid {
+extern "C" fn run_helper_call(call: usize) -> Pid {
+    let call = call as *mut HelperCall;
     // SAFETY: the call outlives the helper.
     unsafe {
         let outcome = ((*call).task)((*call).data);

@@ -42,28 +42,14 @@ pub fn allocate_shared<T: Copy>(value: T) -> Result<&'static mut T> {
 /// From now on a child of init has only what native code needs. To copy the tables of all the rest would take milliseconds.
 #[cfg(standalone)]
 pub fn keep_what_init_needs() {
-    use core::arch::asm;
-    const PAGE: usize = 4096;
-    const GET_THREAD_POINTER: usize = 0x1003;
+    use crate::arch::{own_image, page_bytes, thread_pointer};
     const NOT_IN_CHILDREN: usize = 10;
     const IN_CHILDREN: usize = 11;
     /// What is below the frame that this runs in.
     const STACK_BYTES: usize = 512 << 10;
 
-    let (start, end, stack): (usize, usize, usize);
-    // SAFETY: only addresses are computed.
-    unsafe {
-        asm!(
-            "lea {start}, [rip + __ehdr_start]",
-            "lea {end}, [rip + _end]",
-            "mov {stack}, rsp",
-            start = out(reg) start,
-            end = out(reg) end,
-            stack = out(reg) stack,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    let mut thread = 0usize;
+    let page = page_bytes();
+    let (start, end, stack) = own_image();
     let advise = |from: usize, to: usize, advice: usize| {
         if from < to {
             // Gaps are no mistake: what is mapped in between is dealt with.
@@ -71,20 +57,13 @@ pub fn keep_what_init_needs() {
             let _ = unsafe { syscall(nr::MADVISE, [from, to - from, advice]) };
         }
     };
-    // SAFETY: memory for one word.
-    let known = unsafe {
-        syscall(
-            nr::ARCH_PRCTL,
-            [GET_THREAD_POINTER, &raw mut thread as usize],
-        )
-    };
-    let below_stack = (stack - STACK_BYTES) & !(PAGE - 1);
-    advise(16 * PAGE, start & !(PAGE - 1), NOT_IN_CHILDREN);
-    advise(end.next_multiple_of(PAGE), below_stack, NOT_IN_CHILDREN);
-    if known.is_ok() {
+    let below_stack = (stack - STACK_BYTES) & !(page - 1);
+    advise(16 * page, start & !(page - 1), NOT_IN_CHILDREN);
+    advise(end.next_multiple_of(page), below_stack, NOT_IN_CHILDREN);
+    if let Ok(thread) = thread_pointer() {
         // The kernel writes there which processor a thread is on.
-        let around = thread & !(PAGE - 1);
-        advise(around - PAGE, around + 2 * PAGE, IN_CHILDREN);
+        let around = thread & !(page - 1);
+        advise(around - page, around + 2 * page, IN_CHILDREN);
     }
 }
 

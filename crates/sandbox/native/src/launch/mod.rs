@@ -10,4 +10,4 @@ mod exports;
 #[cfg(standalone)]
 mod freestanding;
 #[cfg(standalone)]
-mod start;
+pub(crate) mod start;

@@ -1,29 +1,17 @@
 //! The entry point when this shared object is executed.
 //!
-//! No loader relocates it then, so it does that itself before anything else.
+//! No loader relocates it then, so it does that itself before anything else. The first instructions are in `arch`.
 
+use crate::arch::RELATIVE_RELOCATION;
 use crate::launch::launcher;
 use crate::walls::probe;
-use core::arch::global_asm;
-
-global_asm!(
-    ".globl _start",
-    ".type _start, @function",
-    "_start:",
-    "xor ebp, ebp",
-    "mov rdi, rsp",
-    "lea rsi, [rip + _DYNAMIC]",
-    "lea rdx, [rip + __ehdr_start]",
-    "and rsp, -16",
-    "call {start}",
-    "ud2",
-    ".hidden _DYNAMIC",
-    ".hidden __ehdr_start",
-    start = sym start,
-);
 
 /// `stack` is what the kernel left: the count of arguments, then pointers to them.
-unsafe extern "C" fn start(stack: *const usize, dynamic: *const [usize; 2], base: usize) -> ! {
+pub(crate) unsafe extern "C" fn start(
+    stack: *const usize,
+    dynamic: *const [usize; 2],
+    base: usize,
+) -> ! {
     // SAFETY: the linker's own table at the address where the kernel loaded us.
     unsafe { relocate(dynamic, base) };
     // SAFETY: the count comes first.
@@ -40,7 +28,6 @@ unsafe extern "C" fn start(stack: *const usize, dynamic: *const [usize; 2], base
 unsafe fn relocate(mut dynamic: *const [usize; 2], base: usize) {
     const RELA: usize = 7;
     const RELA_SIZE: usize = 8;
-    const RELATIVE: usize = 8;
     let (mut table, mut size) = (0, 0);
     // SAFETY: the table ends with a zero tag; its entries are `offset, info, addend` within the image.
     unsafe {
@@ -59,7 +46,7 @@ unsafe fn relocate(mut dynamic: *const [usize; 2], base: usize) {
         let end = (table + size) as *const [usize; 3];
         while entry < end {
             let [offset, info, addend] = *entry;
-            if info & 0xFFFF_FFFF == RELATIVE {
+            if info & 0xFFFF_FFFF == RELATIVE_RELOCATION {
                 ((base + offset) as *mut usize).write_volatile(base.wrapping_add(addend));
             }
             entry = entry.add(1);

@@ -1,6 +1,6 @@
-//! The instruction that enters the kernel.
+//! System calls, and the errors that they return.
 
-use core::arch::asm;
+use crate::arch::enter_kernel;
 
 /// A kernel error number, as in `errno.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,23 +73,9 @@ pub type Result<T> = core::result::Result<T, Errno>;
 #[inline(always)]
 pub unsafe fn syscall<const N: usize>(number: usize, arguments: [usize; N]) -> Result<usize> {
     let at = |index: usize| if index < N { arguments[index] } else { 0 };
-    let outcome: isize;
-    // SAFETY: the caller vouches for the arguments; the clobbers are the kernel's calling convention.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => outcome,
-            in("rdi") at(0),
-            in("rsi") at(1),
-            in("rdx") at(2),
-            in("r10") at(3),
-            in("r8") at(4),
-            in("r9") at(5),
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
+    let all = [at(0), at(1), at(2), at(3), at(4), at(5)];
+    // SAFETY: the caller vouches for the arguments.
+    let outcome = unsafe { enter_kernel(number, all) };
     if (-4095..0).contains(&outcome) {
         Err(Errno(-outcome as i32))
     } else {

@@ -1,6 +1,7 @@
 //! Files and directories.
 
-use super::{Errno, Result, nr, syscall};
+use super::{Errno, Result, nr, syscall, unlink_at};
+use crate::arch::{StatWords, mode_and_names};
 use core::ffi::CStr;
 
 /// A file descriptor. It is not closed when it is dropped: these processes close by range.
@@ -13,6 +14,8 @@ pub const AT_EMPTY_PATH: usize = 0x1000;
 /// Flags of `open`.
 pub mod open_flags {
     #![allow(missing_docs)]
+    pub use crate::arch::open_flags::*;
+
     pub const RDONLY: usize = 0;
     pub const WRONLY: usize = 1;
     pub const RDWR: usize = 2;
@@ -23,9 +26,6 @@ pub mod open_flags {
     pub const APPEND: usize = 0o2000;
     pub const NONBLOCK: usize = 0o4000;
     pub const ASYNC: usize = 0o20_000;
-    pub const DIRECT: usize = 0o40_000;
-    pub const DIRECTORY: usize = 0o200_000;
-    pub const NOFOLLOW: usize = 0o400_000;
     pub const NOATIME: usize = 0o1_000_000;
     pub const CLOEXEC: usize = 0o2_000_000;
     pub const PATH: usize = 0o10_000_000;
@@ -298,14 +298,18 @@ pub fn seek(fd: Fd, offset: usize) -> Result<usize> {
 
 /// Takes a file's name away.
 pub fn unlink(path: &CStr) -> Result<()> {
-    // SAFETY: the path ends in a zero byte.
-    unsafe { syscall(nr::UNLINK, [path.as_ptr() as usize]) }.map(drop)
+    unlink_at(AT_FDCWD, path)
 }
 
 /// `mkdir`; one that is there already is fine.
 pub fn mkdir(path: &CStr, mode: usize) -> Result<()> {
     // SAFETY: the path is a C string.
-    match unsafe { syscall(nr::MKDIR, [path.as_ptr() as usize, mode]) } {
+    match unsafe {
+        syscall(
+            nr::MKDIRAT,
+            [AT_FDCWD as usize, path.as_ptr() as usize, mode],
+        )
+    } {
         Ok(_) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error),
     }
@@ -313,8 +317,10 @@ pub fn mkdir(path: &CStr, mode: usize) -> Result<()> {
 
 /// `rmdir`
 pub fn rmdir(path: &CStr) -> Result<()> {
+    const AT_REMOVEDIR: usize = 0x200;
+    let words = [AT_FDCWD as usize, path.as_ptr() as usize, AT_REMOVEDIR];
     // SAFETY: the path is a C string.
-    unsafe { syscall(nr::RMDIR, [path.as_ptr() as usize]) }.map(drop)
+    unsafe { syscall(nr::UNLINKAT, words) }.map(drop)
 }
 
 /// What a file is, and when it was last written.
@@ -352,8 +358,7 @@ impl Status {
 
 /// `fstat`, also of a descriptor that only stands for a path.
 pub fn status(fd: Fd) -> Result<Status> {
-    // `struct stat` is 144 bytes on x86-64; the mode is the low half of its fourth word.
-    let mut words = [0u64; 18];
+    let mut words = StatWords::default();
     // SAFETY: the structure lives through the call.
     unsafe {
         syscall(
@@ -367,15 +372,16 @@ pub fn status(fd: Fd) -> Result<Status> {
         )
     }?;
     let (seconds, rest) = (words[11] as i64, words[12]);
+    let (mode, names) = mode_and_names(&words);
     Ok(Status {
-        mode: words[3] as u32,
+        mode,
         device: words[0],
         inode: words[1],
         modified: u64::try_from(seconds)
             .unwrap_or(0)
             .saturating_mul(1_000_000_000)
             .saturating_add(rest),
-        names: words[2],
+        names,
     })
 }
 
@@ -386,14 +392,13 @@ pub fn is_directory(fd: Fd) -> Result<bool> {
 
 /// `symlink`
 pub fn symlink(target: &CStr, path: &CStr) -> Result<()> {
+    let words = [
+        target.as_ptr() as usize,
+        AT_FDCWD as usize,
+        path.as_ptr() as usize,
+    ];
     // SAFETY: both paths are C strings.
-    unsafe {
-        syscall(
-            nr::SYMLINK,
-            [target.as_ptr() as usize, path.as_ptr() as usize],
-        )
-    }
-    .map(drop)
+    unsafe { syscall(nr::SYMLINKAT, words) }.map(drop)
 }
 
 /// `chdir`
@@ -417,7 +422,7 @@ pub fn umask(mask: usize) {
 /// Bytes and inodes in use on the file system of `fd`.
 pub fn used_on(path: &CStr) -> Result<(u64, u64)> {
     let mut words = [0u64; 15];
-    // SAFETY: `struct statfs` is 120 bytes on x86-64.
+    // SAFETY: `struct statfs` is 120 bytes.
     unsafe {
         syscall(
             nr::STATFS,

@@ -60,7 +60,7 @@ pub fn location(fd: Fd) -> Result<Location> {
 /// `fstatfs`: the kind of file system that a file is on, by its magic number.
 pub fn file_system_of(fd: Fd) -> Result<u64> {
     let mut words = [0u64; 15];
-    // SAFETY: `struct statfs` is 120 bytes on x86-64.
+    // SAFETY: `struct statfs` is 120 bytes.
     unsafe { syscall(nr::FSTATFS, [fd as usize, words.as_mut_ptr() as usize]) }?;
     Ok(words[0])
 }

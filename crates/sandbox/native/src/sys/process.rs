@@ -1,6 +1,7 @@
 //! Processes, signals and credentials.
 
 use super::{Errno, Fd, Result, nr, syscall};
+use crate::arch::{clone_arguments, page_bytes};
 use core::ffi::{CStr, c_char};
 
 /// A process id.
@@ -57,8 +58,9 @@ pub enum Forked {
 /// # Safety
 /// The child must not use libc's state (locks may be held in it for ever).
 pub unsafe fn clone_process(flags: usize) -> Result<Forked> {
+    let words = clone_arguments(flags | signals::CHLD as usize, 0, 0, 0, 0);
     // SAFETY: no stack and no pointers: the child goes on on a copy of this one.
-    match unsafe { syscall(nr::CLONE, [flags | signals::CHLD as usize, 0, 0, 0, 0]) }? {
+    match unsafe { syscall(nr::CLONE, words) }? {
         0 => Ok(Forked::Child),
         pid => Ok(Forked::Parent(pid as Pid)),
     }
@@ -168,10 +170,9 @@ pub fn set_host_name(name: &[u8]) -> Result<()> {
 
 /// `process_vm_readv`: the bytes at an address of another process, as many as there are and fit.
 pub fn read_memory(pid: Pid, address: u64, buffer: &mut [u8]) -> Result<&[u8]> {
-    const PAGE: usize = 4096;
     let near = [buffer.as_mut_ptr() as usize, buffer.len()];
     // A piece is read whole or not at all, so one that may not be there is a piece of its own.
-    let first = (PAGE - address as usize % PAGE).min(buffer.len());
+    let first = (page_bytes() - address as usize % page_bytes()).min(buffer.len());
     let far = [
         [address as usize, first],
         [address as usize + first, buffer.len() - first],
@@ -367,20 +368,21 @@ impl Poll {
     }
 }
 
-/// `poll`; a negative time-out waits for ever. An interruption counts as nothing seen.
+/// `ppoll`; a negative time-out waits for ever. An interruption counts as nothing seen.
 pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
-    // SAFETY: the slice is ours and its length is told.
-    unsafe {
-        syscall(
-            nr::POLL,
-            [
-                descriptors.as_mut_ptr() as usize,
-                descriptors.len(),
-                milliseconds as usize,
-            ],
-        )
-    }
-    .unwrap_or(0)
+    // The kernel writes there what is left of the time, and goes on with that when the process was stopped meanwhile.
+    let mut time = u64::try_from(milliseconds)
+        .ok()
+        .map(|milliseconds| [milliseconds / 1000, milliseconds % 1000 * 1_000_000]);
+    let words = [
+        descriptors.as_mut_ptr() as usize,
+        descriptors.len(),
+        time.as_mut().map_or(0, |time| time.as_mut_ptr() as usize),
+        0,
+        0,
+    ];
+    // SAFETY: the slice is ours and its length is told; the time lives through the call.
+    unsafe { syscall(nr::PPOLL, words) }.unwrap_or(0)
 }
 
 /// Waits until a child has ended, or for this long. SIGCHLD must be blocked; the signal is taken, so the caller has to reap.

@@ -5,12 +5,12 @@
 //! limit by what is missing, and makes the call again (`launch/restart_calls.rs`). Code in the process can do the same; the wall is the cgroup,
 //! or init.
 
+use crate::arch::page_bytes;
 use crate::sys::text::leading_number;
 use crate::sys::{AT_FDCWD, nr, read_file_at, syscall};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const DATA: usize = 2;
-const PAGE: u64 = 4096;
 /// How much more than is missing the limit is raised by, where that fits too: small mappings come in great numbers.
 const SLACK: u64 = 16 << 20;
 
@@ -88,7 +88,7 @@ impl Wanted {
             _ => return None,
         };
         Some(Wanted {
-            bytes: bytes.checked_next_multiple_of(PAGE)?,
+            bytes: bytes.checked_next_multiple_of(page_bytes() as u64)?,
             is_reserved,
         })
     }
@@ -109,9 +109,10 @@ impl Sizes {
         let resident = numbers.next()??;
         let shared = numbers.next()??;
         let data = numbers.nth(2)??;
+        let page = page_bytes() as u64;
         Some(Sizes {
-            data: data * PAGE,
-            used: resident.saturating_sub(shared) * PAGE,
+            data: data * page,
+            used: resident.saturating_sub(shared) * page,
         })
     }
 }
@@ -228,12 +229,13 @@ mod tests {
 
     #[test]
     fn the_sizes_are_read_from_the_kernels_line() {
+        let page = page_bytes() as u64;
         let sizes = Sizes::read(b"9000 300 100 2 0 4000 0\n");
         assert_eq!(
             sizes,
             Some(Sizes {
-                data: 4000 * PAGE,
-                used: 200 * PAGE
+                data: 4000 * page,
+                used: 200 * page
             })
         );
         assert_eq!(Sizes::read(b"9000 300"), None);

@@ -16,13 +16,6 @@ pub(super) fn own_id_address() -> Result<usize> {
     unsafe { syscall(nr::PRCTL, words) }.map(|_| address)
 }
 
-pub(super) fn thread_pointer() -> Result<usize> {
-    const GET_FS: usize = 0x1003;
-    let mut address = 0usize;
-    // SAFETY: a word that lives through the call.
-    unsafe { syscall(nr::ARCH_PRCTL, [GET_FS, &raw mut address as usize]) }.map(|_| address)
-}
-
 pub(super) fn robust_list() -> Result<(usize, usize)> {
     let (mut list, mut bytes) = (0usize, 0usize);
     let words = [0, &raw mut list as usize, &raw mut bytes as usize];

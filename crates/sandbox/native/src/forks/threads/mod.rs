@@ -18,13 +18,14 @@ mod restart;
 mod saved;
 mod stop;
 
+use crate::arch::{clone_arguments, thread_pointer};
 use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::sys::{
     self, Errno, Forked, Pid, Result, clone_flags, close, nr, open, open_flags, signals, syscall,
 };
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::SeqCst;
-use kernel::{own_id_address, robust_list, thread_pointer};
+use kernel::{own_id_address, robust_list};
 use restart::{TemporaryStacks, register_sequences, start_thread};
 use saved::{
     CLAIMED, IS_STOPPING, RESTARTED, SEPARATIONS, SEQUENCE_BYTES, SEQUENCE_OFFSET, entry,
@@ -141,8 +142,9 @@ impl Stopped {
         const CHILD_CLEARTID: usize = 0x0020_0000;
         const CHILD_SETTID: usize = 0x0100_0000;
         let flags = flags | CHILD_CLEARTID | CHILD_SETTID;
+        let words = clone_arguments(flags, 0, 0, self.id_address, 0);
         // SAFETY: no stack: the copy goes on on a copy of this one. The address is where libc keeps the id of that thread.
-        match unsafe { syscall(nr::CLONE, [flags, 0, 0, self.id_address, 0]) }? {
+        match unsafe { syscall(nr::CLONE, words) }? {
             0 => {
                 let (list, bytes) = self.robust_list;
                 // SAFETY: the list and the area that the thread had registered before, which lie in the copy too. A copy that a helper

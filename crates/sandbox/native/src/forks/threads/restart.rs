@@ -1,8 +1,8 @@
 //! Making the threads anew in a copy of the process.
 
 use super::saved::{RESTARTED, SEQUENCE_BYTES, SEQUENCE_OFFSET, SavedThread, entry};
+use crate::arch::{self, SEQUENCE_SIGNATURE};
 use crate::sys::{Errno, Pid, Result, clone_flags, nr, syscall};
-use core::arch::asm;
 use core::sync::atomic::Ordering::SeqCst;
 
 /// Makes one thread anew, on a temporary stack.
@@ -18,32 +18,18 @@ pub(super) fn start_thread(stack: usize, index: usize) -> Result<()> {
         | 0x0020_0000; // and cleared there when it ends
     // SAFETY: nothing else uses the entry now.
     let thread = unsafe { &*entry(index) };
-    let outcome: isize;
-    // SAFETY: the new thread starts on a stack of its own, aligned to 16, with its entry in a register that `clone` keeps, and never
-    // returns here. The thread pointer and the address of its id are those that it had.
-    unsafe {
-        asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "mov rdi, r12",
-            "call {restart}",
-            "ud2",
-            "2:",
-            restart = sym restart,
-            inlateout("rax") nr::CLONE as isize => outcome,
-            inlateout("rdi") FLAGS => _,
-            inlateout("rsi") stack => _,
-            inlateout("rdx") thread.id_address => _,
-            inlateout("r10") thread.id_address => _,
-            inlateout("r8") thread.thread_pointer => _,
-            in("r12") &raw const *thread,
-            lateout("r9") _,
-            lateout("rcx") _,
-            lateout("r11") _,
-            clobber_abi("C"),
-        );
-    }
+    // SAFETY: the new thread starts on a stack of its own, aligned to 16, with its entry. The thread pointer and the address of its id are
+    // those that it had.
+    let outcome = unsafe {
+        arch::start_thread(
+            FLAGS,
+            stack,
+            thread.id_address,
+            thread.thread_pointer,
+            restart,
+            &raw const *thread as usize,
+        )
+    };
     if outcome < 0 {
         return Err(Errno(-outcome as i32));
     }
@@ -52,9 +38,9 @@ pub(super) fn start_thread(stack: usize, index: usize) -> Result<()> {
 }
 
 /// Runs in a thread that was made anew: registers what the kernel must know of it, and returns from the signal that had stopped it.
-pub(super) unsafe extern "C" fn restart(thread: *const SavedThread) -> ! {
+unsafe extern "C" fn restart(thread: usize) -> ! {
     // SAFETY: the entry stays as it is until this thread has counted itself.
-    let thread = unsafe { &*thread };
+    let thread = unsafe { &*(thread as *const SavedThread) };
     // SAFETY: the list and the area that this thread had registered before it was copied, and buffers of ours.
     unsafe {
         if thread.robust_list != 0 {
@@ -75,31 +61,17 @@ pub(super) unsafe extern "C" fn restart(thread: *const SavedThread) -> ! {
         }
     }
     let context = thread.context;
-    // SAFETY: the context lies in the frame that the kernel made when it stopped the thread; from there it takes all registers.
-    // After the count the entry and this stack may be used by others, so everything is in registers.
-    unsafe {
-        asm!(
-            "lock inc dword ptr [{count}]",
-            "mov rsp, {context}",
-            "mov eax, {sigreturn}",
-            "syscall",
-            "ud2",
-            count = in(reg) &raw const RESTARTED,
-            context = in(reg) context,
-            sigreturn = const nr::RT_SIGRETURN,
-            options(noreturn),
-        )
-    }
+    // SAFETY: the context lies in the frame that the kernel made when it stopped the thread.
+    unsafe { arch::resume_context(RESTARTED.as_ptr(), context) }
 }
 
 /// Registers libc's area for restartable sequences, as libc does when it starts a thread.
 pub(super) unsafe fn register_sequences(thread_pointer: usize) {
-    const SIGNATURE: usize = 0x5305_3053;
     let bytes = SEQUENCE_BYTES.load(SeqCst);
     if bytes > 0 {
         let area = thread_pointer.wrapping_add_signed(SEQUENCE_OFFSET.load(SeqCst));
         // SAFETY: the caller's promise: libc's area of the calling thread.
-        let _ = unsafe { syscall(nr::RSEQ, [area, bytes, 0, SIGNATURE]) };
+        let _ = unsafe { syscall(nr::RSEQ, [area, bytes, 0, SEQUENCE_SIGNATURE]) };
     }
 }
 

@@ -11,7 +11,7 @@ use core::sync::atomic::{
 pub(super) struct SavedThread {
     /// The address of its `ucontext`, in the signal frame on its stack.
     pub(super) context: usize,
-    /// Its thread pointer (the base of `fs`).
+    /// Its thread pointer.
     pub(super) thread_pointer: usize,
     /// Where libc keeps its id, which the kernel clears when the thread ends.
     pub(super) id_address: usize,

@@ -1,11 +1,11 @@
 //! Stopping every other thread of the process: the signal, its handler, and which threads have stopped.
 
 use super::kernel::{
-    own_id, own_id_address, own_name, own_processors, robust_list, thread_pointer, wait_for_change,
-    wake_all,
+    own_id, own_id_address, own_name, own_processors, robust_list, wait_for_change, wake_all,
 };
 use super::saved::{CLAIMED, IS_STOPPING, PARKED, RELEASES, SEPARATIONS, entry};
 use super::{MAX_THREADS, Obstacle};
+use crate::arch::{return_from_signal, thread_pointer};
 use crate::init::stopped::may_be_in_call;
 use crate::init::sweep::each_entry;
 use crate::sys::text::{Text, hexadecimal};
@@ -14,7 +14,6 @@ use crate::sys::{
     open_flags, read_stat, signals, syscall,
 };
 use crate::walls::landlock::part_thread_from_forks;
-use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::SeqCst;
@@ -286,10 +285,4 @@ pub(super) fn install_handler() -> Result<()> {
         FORMER_HANDLER.store(former.handler, SeqCst);
     }
     Ok(())
-}
-
-/// Where a handler returns to.
-#[unsafe(naked)]
-pub(super) unsafe extern "C" fn return_from_signal() {
-    naked_asm!("mov eax, {sigreturn}", "syscall", "ud2", sigreturn = const nr::RT_SIGRETURN)
 }

@@ -38,6 +38,11 @@ mod tests {
         let own = std::process::id() as Pid;
         let mut child = std::process::Command::new("sleep");
         let mut child = child.arg("60").spawn().unwrap();
+        // The kernel wakes the parent a moment before the child leaves the parent's memory, and names the child after that.
+        let name = std::format!("/proc/{}/comm", child.id());
+        while std::fs::read_to_string(&name).unwrap() != "sleep\n" {
+            std::thread::yield_now();
+        }
         let found = [own, child.id() as Pid].map(|other| MemoryUser::of(own, other));
         child.kill().unwrap();
         child.wait().unwrap();

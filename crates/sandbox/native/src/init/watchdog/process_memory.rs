@@ -1,12 +1,12 @@
 //! Memory of one process, as `/proc` shows it.
 
+use crate::arch::page_bytes;
 use crate::init::sweep::each_entry;
 use crate::init::watchdog::memory_user::MemoryUser;
 use crate::init::watchdog::socket_memory::BUFFER_BYTES;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{Fd, Pid, close, each_line_while_at, open_at, open_flags, read_file_at};
 
-const PAGE: u64 = 4096;
 /// What the kernel takes for one area of a process's memory.
 const AREA_BYTES: u64 = 256;
 /// What the kernel takes for an open descriptor. Pipes and sockets are counted by themselves.
@@ -92,7 +92,7 @@ impl ProcessMemory {
 
     /// The most that its areas of memory can take; `most_areas` is how many the kernel allows.
     fn most_for_areas(self, most_areas: u64) -> u64 {
-        (self.mapped / PAGE).min(most_areas) * AREA_BYTES
+        (self.mapped / page_bytes() as u64).min(most_areas) * AREA_BYTES
     }
 
     /// The most that it can hold in sockets, if every descriptor is one.

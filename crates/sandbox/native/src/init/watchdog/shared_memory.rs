@@ -4,10 +4,9 @@
 //! and no call tells init how many there are. So the filter asks init before such memory is mapped, and the length is in a register: what is allowed
 //! in all is bounded, until the session is seen to have none. What the head shows does not count here: the watchdog counts it.
 
+use crate::arch::page_bytes;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{Fd, Pid, Result, each_line_while_at};
-
-const PAGE: u64 = 4096;
 
 /// The part of the memory limit that shared memory without a name may take.
 const PART_OF_LIMIT: u64 = 2;
@@ -49,7 +48,7 @@ impl SharedMemory {
     pub fn allow(&mut self, length: u64, limit: u64, areas: &impl Areas) -> bool {
         let hidden = limit / PART_OF_LIMIT;
         let fits = |bytes: u64, most: u64| {
-            let whole = length.checked_next_multiple_of(PAGE)?;
+            let whole = length.checked_next_multiple_of(page_bytes() as u64)?;
             bytes.checked_add(whole).filter(|sum| *sum <= most)
         };
         if length <= SMALL_BYTES {
@@ -166,7 +165,7 @@ mod tests {
     fn half_of_the_limit_can_be_mapped_until_the_session_has_none() {
         let mut memory = SharedMemory::default();
         assert!(memory.allow(MIB + 1, LIMIT, &SOME));
-        assert!(memory.allow(MIB - PAGE, LIMIT, &SOME));
+        assert!(memory.allow(MIB - page_bytes() as u64, LIMIT, &SOME));
         assert!(!memory.allow(MIB, LIMIT, &SOME));
         assert!(memory.allow(2 * MIB, LIMIT, &NONE));
         assert!(!memory.allow(u64::MAX, LIMIT, &NONE));

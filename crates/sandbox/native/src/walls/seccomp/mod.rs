@@ -19,7 +19,7 @@ use program::{
     argument, fail_with,
 };
 #[cfg(test)]
-use program::{FIRST_UNKNOWN, Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN, X86_64};
+use program::{Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN};
 
 /// Which sockets a session may make.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
 pub fn allow_only_waiting() -> Result<()> {
     let mut program = Program::new();
     program.begin();
-    for number in [nr::PRCTL, nr::SENDMSG, nr::POLL, nr::EXIT_GROUP] {
+    for number in [nr::PRCTL, nr::SENDMSG, nr::PPOLL, nr::EXIT_GROUP] {
         program.when(number, ALLOW);
     }
     program.answer(KILL);
@@ -486,6 +486,8 @@ impl Program {
     }
 }
 
+#[cfg(test)]
+mod architecture_tests;
 #[cfg(test)]
 mod files_tests;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The program of a filter: instructions of classic BPF, and how it is given to the kernel.
 
+use crate::arch::AUDIT_ARCHITECTURE;
 use crate::sys::{Errno, Result, nr, syscall};
 
 /// One instruction of the filter machine.
@@ -21,9 +22,9 @@ pub(super) const RETURN: u16 = 0x06;
 
 pub(super) const OFFSET_NUMBER: u32 = 0;
 pub(super) const OFFSET_ARCHITECTURE: u32 = 4;
-pub(super) const X86_64: u32 = 0xC000_003E;
 /// The first number that no call has in the Linux versions which this filter was written for (up to 6.18). What a later version adds is not there
-/// for a session: nothing here says what it can do, and programs fall back as on an older kernel. The calls of x32 have higher numbers.
+/// for a session: nothing here says what it can do, and programs fall back as on an older kernel. The calls of x32 have higher numbers, and
+/// so have those that this kind of processor does not have (`arch`: `numbers`).
 pub(super) const FIRST_UNKNOWN: u32 = 470;
 
 pub(super) const ALLOW: u32 = 0x7FFF_0000;
@@ -93,7 +94,7 @@ impl Program {
     /// Of this architecture only; then the number of the call is at hand.
     pub(super) fn begin(&mut self) {
         self.add(LOAD, OFFSET_ARCHITECTURE, 0, 0);
-        self.add(JUMP_EQUAL, X86_64, 1, 0);
+        self.add(JUMP_EQUAL, AUDIT_ARCHITECTURE, 1, 0);
         self.answer(KILL);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
         self.add(JUMP_GREATER_EQUAL, FIRST_UNKNOWN, 0, 1);

@@ -1,6 +1,7 @@
 //! The filter, run on calls by a small machine that knows the few instructions we use.
 
 use super::*;
+use crate::arch::AUDIT_ARCHITECTURE;
 
 /// What the kernel would do with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,15 @@ pub(super) const BARE: Rules = Rules {
 };
 
 pub(super) fn decide(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
-    run(rules, X86_64, number as u32, arguments)
+    /// The instructions that look at the architecture, and for unknown numbers.
+    const CHECKS: usize = 6;
+    let begin = if is_there(number) { 0 } else { CHECKS };
+    run_from(begin, rules, AUDIT_ARCHITECTURE, number as u32, arguments)
+}
+
+/// Whether this kind of processor has a call. The rules about one that it does not have are tried without the check that refuses it.
+pub(super) fn is_there(number: usize) -> bool {
+    number < 0x4000_0000
 }
 
 /// Arguments of a call that names no user and no group but the session's own.
@@ -53,7 +62,17 @@ fn with_own_ids(number: usize) -> [u64; 6] {
     }
 }
 
-fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
+pub(super) fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
+    run_from(0, rules, architecture, number, arguments)
+}
+
+fn run_from(
+    begin: usize,
+    rules: Rules,
+    architecture: u32,
+    number: u32,
+    arguments: [u64; 6],
+) -> Verdict {
     let mut program = Program::new();
     program.build(rules);
     assert!(
@@ -68,7 +87,7 @@ fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Ver
         argument if argument % 8 == 0 => arguments[(argument as usize - 16) / 8] as u32,
         argument => (arguments[(argument as usize - 16) / 8] >> 32) as u32,
     };
-    let (mut at, mut accumulator) = (0, 0);
+    let (mut at, mut accumulator) = (begin, number);
     loop {
         let Instruction {
             code,
@@ -130,17 +149,6 @@ fn what_is_on_the_list_is_refused_whatever_its_arguments() {
 }
 
 #[test]
-fn calls_of_later_kernels_are_not_there() {
-    for rules in [SEALED, BARE] {
-        for number in [FIRST_UNKNOWN, FIRST_UNKNOWN + 1, 600] {
-            assert_eq!(decide(rules, number as usize, [0; 6]), Refused(38));
-        }
-    }
-    let last_known = FIRST_UNKNOWN as usize - 1;
-    assert_eq!(last_known, nr::FILE_SETATTR);
-}
-
-#[test]
 fn what_python_lives_on_is_allowed() {
     let plain = [
         nr::READ,
@@ -149,7 +157,7 @@ fn what_python_lives_on_is_allowed() {
         nr::CLONE,
         nr::EXECVE,
         nr::EXIT_GROUP,
-        nr::POLL,
+        nr::PPOLL,
         nr::FCNTL,
         nr::IOCTL,
     ];
@@ -171,17 +179,6 @@ fn init_hears_of_each_start_where_the_kernel_counts_others_too() {
     assert_eq!(
         decide(BARE, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]),
         Refused(1)
-    );
-}
-
-#[test]
-fn the_doors_of_other_architectures_are_shut() {
-    const I386: u32 = 0x4000_0003;
-    assert_eq!(run(SEALED, I386, 5, [0; 6]), Killed);
-    const X32: u32 = 0x4000_0000;
-    assert_eq!(
-        run(SEALED, X86_64, X32 | nr::PTRACE as u32, [0; 6]),
-        Refused(38)
     );
 }
 
