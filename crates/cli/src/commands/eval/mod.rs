@@ -129,7 +129,7 @@ Examples:
   cellblock eval evals/secret/suite.toml --model gpt-4o-mini --format json --jobs 4
   cellblock eval evals/data/suite.toml --model gpt-4o-mini --plain --json plain.json
   cellblock eval evals/data/suite.toml --model gpt-4o-mini --compare yesterday.json --min-score 0.8
-  cellblock eval evals/data/suite.toml --cluster http://10.0.0.5:8742,http://10.0.0.6:8742 --jobs 200
+  cellblock eval evals/data/suite.toml --cluster http://n1:8742,http://n2:8742 --jobs 200
   cellblock eval evals/secret/suite.toml --stdlib --format xml --replay evals/secret/recordings/xml
 
 Exit status:

@@ -135,7 +135,8 @@ impl ClusterRunner {
             Some(run) => run,
             None => self.cancel(&id, &mut answers).await?,
         };
-        self.gather(question, &id, &run).await
+        let gathered = until_cancelled(cancel, self.gather(question, &id, &run)).await;
+        gathered.unwrap_or_else(|| Err("it was cancelled before its result was read".to_owned()))
     }
 
     /// Puts the question of a task into the queue, and returns the id of its run. The key makes one run of it, however often it is sent.
