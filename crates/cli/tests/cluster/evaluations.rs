@@ -311,20 +311,49 @@ fn what_cannot_be_used_is_refused_before_anything_runs() {
         let place = tempfile::tempdir().unwrap();
         let url = node.url.as_str();
         let long = format!(
-            "name = \"long\"\n[[tasks]]\nname = \"much\"\nquestion = \"What?\"\nfiles = [\"a.txt\"]\n\
-             checks = [{{ check = \"exact\", answer = \"x\" }}]\n[files]\n\"a.txt\" = \"{}\"\n",
-            "x".repeat(10 << 20)
+            "name = \"long\"\n[[tasks]]\nname = \"much\"\nquestion = \"{}\"\n\
+             checks = [{{ check = \"exact\", answer = \"x\" }}]\n",
+            "x".repeat((1 << 20) + 1)
         );
         for (suite, arguments, words) in [
-            (SUITE, ["--cluster", url, "--model", "other"], "--model other: the nodes do not have it"),
-            (SUITE, ["--cluster", url, "--replay", "tapes"], "'--cluster <URLS>' cannot be used with '--replay <DIR>'"),
-            (SUITE, ["--cluster", url, "--format", "json"], "cannot be used with"),
-            (SUITE, ["--cluster", "nats://127.0.0.1:4222", "--jobs", "2"], "this is no http:// or https:// address"),
-            (SUITE, ["--cluster", "http://a:b@127.0.0.1:1", "--jobs", "2"], "an address with a password"),
-            (SUITE, ["--cluster", "http://127.0.0.1:9", "--jobs", "2"], "http://127.0.0.1:9/: Connection refused"),
-            (&long, ["--cluster", url, "--jobs", "2"], "task `much`: a run of a cluster takes"),
+            (
+                SUITE,
+                ["--cluster", url, "--model", "other"],
+                "--model other: the nodes do not have it",
+            ),
+            (
+                SUITE,
+                ["--cluster", url, "--replay", "tapes"],
+                "'--cluster <URLS>' cannot be used with '--replay <DIR>'",
+            ),
+            (
+                SUITE,
+                ["--cluster", url, "--format", "json"],
+                "cannot be used with",
+            ),
+            (
+                SUITE,
+                ["--cluster", "nats://127.0.0.1:4222", "--jobs", "2"],
+                "this is no http:// or https:// address",
+            ),
+            (
+                SUITE,
+                ["--cluster", "http://a:b@127.0.0.1:1", "--jobs", "2"],
+                "an address with a password",
+            ),
+            (
+                SUITE,
+                ["--cluster", "http://127.0.0.1:9", "--jobs", "2"],
+                "http://127.0.0.1:9/: Connection refused",
+            ),
+            (
+                &long,
+                ["--cluster", url, "--jobs", "2"],
+                "task `much`: a run of a cluster takes",
+            ),
         ] {
-            let (status, said, _) = ended(begin(place.path(), suite, &arguments), place.path()).await;
+            let (status, said, _) =
+                ended(begin(place.path(), suite, &arguments), place.path()).await;
             assert!(said.contains(words), "{arguments:?}: {said}");
             assert!(matches!(status, Some(2 | 3)), "{arguments:?}: {said}");
         }
