@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How often a run is looked at: the shortest and the longest time between two looks.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(3);
+/// How much longer a run that waits is left alone for each run before it, and the longest time.
+const PAUSE_PER_RUN: Duration = Duration::from_millis(50);
+const MAX_WAITING_PAUSE: Duration = Duration::from_secs(15);
 /// How long a stream of events may be silent. Servers show every 15 seconds that they live.
 const MAX_SILENCE: Duration = Duration::from_secs(40);
 
@@ -55,12 +58,7 @@ impl ClusterRunner {
             let described = NodeRequest::get(["v1", "runs", id]);
             let run = self.nodes.send(&described).await?.good()?;
             match run["status"].as_str() {
-                Some("waiting") => {
-                    // The farther back in the queue, the less often.
-                    let told = run["wait"]["seconds"].as_u64().unwrap_or(0);
-                    let told = Duration::from_secs(told) / 4;
-                    pause = (pause * 2).max(told).min(MAX_PAUSE);
-                }
+                Some("waiting") => pause = waiting_pause(&run),
                 Some("running" | "cut_off") => match self.read_events(id, answers).await {
                     Ok(()) => pause = MIN_PAUSE,
                     Err(()) => pause = (pause * 2).min(MAX_PAUSE),
@@ -117,6 +115,17 @@ impl ClusterRunner {
     }
 }
 
+/// How long a run that waits is left alone: the farther back in the queue, the longer.
+fn waiting_pause(run: &Value) -> Duration {
+    let told = run["wait"]["seconds"].as_u64().unwrap_or(0);
+    let ahead = run["wait"]["ahead"].as_u64().unwrap_or(0);
+    let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+    let pause = PAUSE_PER_RUN
+        .saturating_mul(ahead)
+        .max(Duration::from_secs(told) / 4);
+    pause.clamp(MIN_PAUSE, MAX_WAITING_PAUSE)
+}
+
 /// Server-sent events, out of the pieces in which they come.
 #[derive(Default)]
 struct EventLines {
@@ -156,8 +165,22 @@ impl EventLines {
 
 #[cfg(test)]
 mod tests {
-    use super::EventLines;
+    use super::{EventLines, waiting_pause};
     use serde_json::json;
+    use std::time::Duration;
+
+    #[test]
+    fn the_farther_back_a_run_waits_the_less_often_it_is_looked_at() {
+        for (ahead, seconds, pause) in [
+            (0, json!(0), 200),
+            (20, json!(null), 1_000),
+            (20, json!(40), 10_000),
+            (5_000, json!(9_000), 15_000),
+        ] {
+            let run = json!({"wait": {"ahead": ahead, "seconds": seconds}});
+            assert_eq!(waiting_pause(&run), Duration::from_millis(pause), "{run}");
+        }
+    }
 
     #[test]
     fn events_are_read_in_any_pieces() {

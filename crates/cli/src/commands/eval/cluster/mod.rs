@@ -19,6 +19,8 @@ use std::time::Duration;
 /// The longest question that a server takes, without and with its files.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 const MAX_REQUEST_BYTES: usize = 12 << 20;
+/// How long it may take to tell the nodes that a run is cancelled. A run that is not told goes on.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long runs are waited for after Ctrl-C.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
@@ -183,12 +185,10 @@ impl ClusterRunner {
 
     /// Ends a run, and waits a little for its end.
     async fn cancel(&self, id: &str, answers: &mut ToolAnswers<'_>) -> Result<Value, String> {
-        let ending = async {
-            let path = ["v1", "runs", id, "cancel"];
-            self.nodes.send(&NodeRequest::post(path)).await?;
-            self.follow(id, answers).await
-        };
-        let ended = tokio::time::timeout(CANCEL_GRACE, ending).await;
+        let cancel = NodeRequest::post(["v1", "runs", id, "cancel"]);
+        let cancelled = tokio::time::timeout(CANCEL_TIMEOUT, self.nodes.send(&cancel)).await;
+        cancelled.map_err(|_| format!("the run {id} could not be cancelled in time"))??;
+        let ended = tokio::time::timeout(CANCEL_GRACE, self.follow(id, answers)).await;
         ended.unwrap_or_else(|_| Err("the run was cancelled, and did not end in time".to_owned()))
     }
 

@@ -6,14 +6,18 @@ use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// The variable with the token.
 pub(super) const TOKEN_VARIABLE: &str = "CELLBLOCK_TOKEN";
-/// How long the nodes are asked again before a request counts as lost. A cluster needs a lease of a node, 15 seconds, to know that the
-/// node is gone, and its engine up to nine to have a leader.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the nodes are asked again before a request counts as lost. Runs are safe in the queue while the nodes are slow or away, so
+/// there is no hurry.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How long a node may take to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many requests are under way at the same time, however many tasks run. More would make busy nodes slower, and not the evaluation
+/// faster: a description of a run that waits costs a node a look at the whole queue. Streams of events do not count.
+const MAX_REQUESTS: usize = 8;
 /// How long all nodes are left alone after none of them answered.
 const ROUND_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait that a node may ask for with `Retry-After`. A longer one is an error: a limit of the day, for example.
@@ -25,6 +29,8 @@ pub(super) struct Nodes {
     client: Client,
     urls: Vec<Url>,
     token: Option<HeaderValue>,
+    /// A permit for each request that may be under way.
+    permits: Semaphore,
     /// The place of the node that is asked first: the last one that answered.
     current: AtomicUsize,
 }
@@ -127,6 +133,7 @@ impl Nodes {
             client: Client::builder().connect_timeout(REQUEST_TIMEOUT).build()?,
             urls,
             token: token.transpose()?,
+            permits: Semaphore::new(MAX_REQUESTS),
             current: AtomicUsize::new(0),
         })
     }
@@ -199,6 +206,8 @@ impl Nodes {
         request: &NodeRequest<'_>,
         at: usize,
     ) -> Result<(Answer, Option<Duration>), String> {
+        // The time limit counts from here on.
+        let _permit = self.permits.acquire().await;
         let sent = self.request(request, at).timeout(REQUEST_TIMEOUT).send();
         let response = sent.await.map_err(|error| problem_of(&error))?;
         let status = response.status().as_u16();
