@@ -76,8 +76,9 @@ fn program() -> anyhow::Result<PathBuf> {
     let named = std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = || {
-        let programs = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
-        programs.into_iter().find(|program| program.is_file())
+        std::env::split_paths(&path)
+            .map(|folder| folder.join("nats-server"))
+            .find(|program| program.is_file())
     };
     let found = match named {
         Some(program) if !program.is_file() => {
