@@ -1,5 +1,6 @@
 //! Running the tasks of a suite, several at a time.
 
+use crate::remote::RemoteRunner;
 use crate::report::{EvalReport, TaskReport};
 use crate::suite::{Suite, Task, TaskFile};
 use crate::task_run::{self, PlainOptions, TaskRun};
@@ -10,11 +11,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A suite with the model and the agents that run it.
+/// A suite with what runs it: a model and agents, or machines elsewhere.
 pub struct Evaluation {
     suite: Suite,
-    open_model: OpenModel,
-    make_agent: MakeAgent,
+    runner: Runner,
     source_of: SourceOf,
     mode: AskMode,
     jobs: usize,
@@ -49,6 +49,28 @@ pub enum Progress<'a> {
     },
 }
 
+/// What runs the tasks.
+pub(crate) enum Runner {
+    Here(LocalAgents),
+    Elsewhere(Box<dyn RemoteRunner>),
+}
+
+/// The models and agents of this process.
+pub(crate) struct LocalAgents {
+    open_model: OpenModel,
+    make_agent: MakeAgent,
+}
+
+impl LocalAgents {
+    pub(crate) fn model_for(&self, task: &Task) -> Result<Arc<dyn Model>, ModelError> {
+        (self.open_model)(task)
+    }
+
+    pub(crate) fn agent_for(&self, task: &Task) -> AgentBuilder {
+        (self.make_agent)(task.files.clone())
+    }
+}
+
 type OpenModel = Box<dyn Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
 type MakeAgent = Box<dyn Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync>;
 type SourceOf = Box<dyn Fn(&Task) -> Option<String> + Send + Sync>;
@@ -61,10 +83,22 @@ impl Evaluation {
         open_model: impl Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync + 'static,
         make_agent: impl Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static,
     ) -> Evaluation {
-        Evaluation {
-            suite,
+        let agents = LocalAgents {
             open_model: Box::new(open_model),
             make_agent: Box::new(make_agent),
+        };
+        Evaluation::with_runner(suite, Runner::Here(agents))
+    }
+
+    /// An evaluation of this suite whose tasks run elsewhere. The [mode](Evaluation::mode) does not count.
+    pub fn elsewhere(suite: Suite, runner: impl RemoteRunner + 'static) -> Evaluation {
+        Evaluation::with_runner(suite, Runner::Elsewhere(Box::new(runner)))
+    }
+
+    fn with_runner(suite: Suite, runner: Runner) -> Evaluation {
+        Evaluation {
+            suite,
+            runner,
             source_of: Box::new(|_| None),
             mode: AskMode::default(),
             jobs: 1,
@@ -178,16 +212,12 @@ impl Evaluation {
         &self.mode
     }
 
-    pub(crate) fn model_for(&self, task: &Task) -> Result<Arc<dyn Model>, ModelError> {
-        (self.open_model)(task)
+    pub(crate) fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     pub(crate) fn source_of(&self, task: &Task) -> Option<String> {
         (self.source_of)(task)
-    }
-
-    pub(crate) fn agent_for(&self, task: &Task) -> AgentBuilder {
-        (self.make_agent)(task.files.clone())
     }
 }
 

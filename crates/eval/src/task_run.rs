@@ -1,15 +1,15 @@
-//! Running one task, by an agent or by the model alone, and checking the result.
+//! Running one task, by an agent, by the model alone or elsewhere, and checking the result.
 
-use crate::check::{Check, ProducedFiles, RunTraces};
-use crate::evaluation::{AskMode, Evaluation};
-use crate::report::{TaskReport, TestToolCall};
+use crate::check::{Check, ProducedFiles};
+use crate::evaluation::{AskMode, Evaluation, LocalAgents, Runner};
+use crate::remote;
+use crate::report::TaskReport;
+use crate::run_facts::{ReplyProblems, RunFacts};
 use crate::suite::Task;
 use crate::test_tools::{CallLog, TestTool};
-use cellblock_agent::{
-    Agent, AgentError, CancellationToken, Format, Observer, Outcome, RunEvent, RunStatus,
-};
+use cellblock_agent::{AgentBuilder, AgentError, CancellationToken, Format, Observer, RunStatus};
 use cellblock_model::{Message, Model, Request, complete};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,52 +29,39 @@ pub(crate) struct TaskRun {
     pub(crate) format: Option<Format>,
 }
 
-/// What the events of a run say about its replies.
-#[derive(Default)]
-struct ReplyProblems {
-    /// Descriptions of what was repaired.
-    repairs: Vec<String>,
-    /// The replies that could not be read.
-    asked_again: usize,
-}
-
 /// Runs a task as often as the evaluation says, one try after the other, and puts the tries together.
 pub(crate) async fn run(
     evaluation: &Evaluation,
     task: &Task,
     cancel: &CancellationToken,
 ) -> TaskRun {
-    let mut all = run_once(evaluation, task, cancel).await;
-    for _ in 1..evaluation.tries_of_each() {
+    let mut all = run_once(evaluation, task, 1, cancel).await;
+    for attempt in 2..=evaluation.tries_of_each() {
         if cancel.is_cancelled() {
             break;
         }
-        let next = run_once(evaluation, task, cancel).await;
+        let next = run_once(evaluation, task, attempt, cancel).await;
         all.report.add_try(next.report);
     }
     all
 }
 
 /// Runs a task to its end. Errors are part of its report.
-async fn run_once(evaluation: &Evaluation, task: &Task, cancel: &CancellationToken) -> TaskRun {
+async fn run_once(
+    evaluation: &Evaluation,
+    task: &Task,
+    attempt: usize,
+    cancel: &CancellationToken,
+) -> TaskRun {
     let started = Instant::now();
-    let mut run = match evaluation.model_for(task) {
-        Err(error) => TaskRun::failed(task, error.to_string()),
-        Ok(opened) => {
-            let (name, source) = (opened.name().to_owned(), evaluation.source_of(task));
-            let mut run = match evaluation.ask_mode() {
-                AskMode::Plain(options) => {
-                    TaskRun::of(ask_plainly(task, opened.as_ref(), options, cancel).await)
-                }
-                AskMode::Agent => match run_with_agent(evaluation, task, opened, cancel).await {
-                    Ok(run) => run,
-                    Err(error) => TaskRun::failed(task, error.to_string()),
-                },
-            };
-            (run.model, run.source) = (Some(name), source);
-            run
+    let mut run = match evaluation.runner() {
+        Runner::Elsewhere(runner) => {
+            let out = evaluation.out_directory();
+            remote::run(runner.as_ref(), task, attempt, out, cancel).await
         }
+        Runner::Here(agents) => run_here(evaluation, agents, task, cancel).await,
     };
+    run.source = evaluation.source_of(task);
     let report = &mut run.report;
     report.ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     report.answer.as_mut().map(shorten).unwrap_or_default();
@@ -87,14 +74,44 @@ async fn run_once(evaluation: &Evaluation, task: &Task, cancel: &CancellationTok
     run
 }
 
-async fn run_with_agent(
+/// Runs a task in this process.
+async fn run_here(
     evaluation: &Evaluation,
+    agents: &LocalAgents,
     task: &Task,
-    model: Arc<dyn Model>,
+    cancel: &CancellationToken,
+) -> TaskRun {
+    let opened = match agents.model_for(task) {
+        Ok(opened) => opened,
+        Err(error) => return TaskRun::failed(task, error.to_string()),
+    };
+    let name = opened.name().to_owned();
+    let run = match evaluation.ask_mode() {
+        AskMode::Plain(options) => {
+            TaskRun::of(ask_plainly(task, opened.as_ref(), options, cancel).await)
+        }
+        AskMode::Agent => {
+            let out = evaluation.out_directory();
+            let builder = agents.agent_for(task).shared_model(opened);
+            match run_with_agent(builder, task, out, cancel).await {
+                Ok(run) => run,
+                Err(error) => TaskRun::failed(task, error.to_string()),
+            }
+        }
+    };
+    TaskRun {
+        model: Some(name),
+        ..run
+    }
+}
+
+async fn run_with_agent(
+    mut builder: AgentBuilder,
+    task: &Task,
+    out: Option<&Path>,
     cancel: &CancellationToken,
 ) -> Result<TaskRun, AgentError> {
     let log = CallLog::default();
-    let mut builder = evaluation.agent_for(task).shared_model(model);
     for tool in &task.tools {
         builder = tool.add_to(builder, task, &log);
     }
@@ -117,18 +134,24 @@ async fn run_with_agent(
     }
     conversation.executor().close().await;
     let outcome = outcome?;
-    let unwritten = match evaluation.out_directory() {
-        Some(out) => write_files(&out.join(&task.name), &files).err(),
-        None => None,
-    };
+    let unwritten = written_files(out, task, &files);
     let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
-    let calls = with_json_answer(task, &agent, &outcome, log.calls());
-    let mut report = report(task, outcome, calls, problems, files);
+    let facts = RunFacts::of_outcome(outcome, agent.format(), problems);
+    let mut report = facts.report(task, log.calls(), files);
     report.message = report.message.or(unwritten);
     Ok(TaskRun {
         format: Some(agent.format()),
         ..TaskRun::of(report)
     })
+}
+
+/// Writes the files that a task's checks name, if there is a directory for them. Returns what went wrong.
+pub(crate) fn written_files(
+    out: Option<&Path>,
+    task: &Task,
+    files: &ProducedFiles,
+) -> Option<String> {
+    write_files(&out?.join(&task.name), files).err()
 }
 
 /// Writes the files of a run below a directory. The error names the file.
@@ -143,92 +166,18 @@ fn write_files(directory: &Path, files: &ProducedFiles) -> Result<(), String> {
     Ok(())
 }
 
-/// The calls of the task's tools. In the format `json` the action that answers has the name `provide_answer`, like the tool: where the
-/// tool was not called, that action counts as a call.
-fn with_json_answer(
-    task: &Task,
-    agent: &Agent,
-    outcome: &Outcome,
-    mut calls: Vec<TestToolCall>,
-) -> Vec<TestToolCall> {
-    let tool = TestTool::ProvideAnswer;
-    let is_uncalled =
-        task.tools.contains(&tool) && !calls.iter().any(|call| call.tool == tool.name());
-    if let (Format::Json, true, Some(answer)) = (agent.format(), is_uncalled, &outcome.answer) {
-        let mut arguments = Map::new();
-        arguments.insert("answer".to_owned(), answer.clone());
-        calls.push(TestToolCall {
-            tool: tool.name().to_owned(),
-            arguments,
-        });
-    }
-    calls
-}
-
-fn report(
-    task: &Task,
-    outcome: Outcome,
-    calls: Vec<TestToolCall>,
-    reply_problems: ReplyProblems,
-    files: ProducedFiles,
-) -> TaskReport {
-    let results = outcome.cells().filter_map(|cell| cell.result.as_deref());
-    let traces = RunTraces {
-        answer: outcome.answer.as_ref(),
-        calls: &calls,
-        files,
-        printed: results.map(|result| result.stdout.as_str()).collect(),
-    };
-    let checks = task.checks.iter();
-    let problems: Vec<String> = checks
-        .filter_map(|check| check.check_run(&traces).err())
-        .collect();
-    let unreadable_end = usize::from(outcome.status == RunStatus::MalformedReplies);
-    let with_code = || {
-        outcome
-            .steps
-            .iter()
-            .filter(|step| step.actions.iter().any(|done| done.code.is_some()))
-    };
-    let actions = || outcome.steps.iter().flat_map(|step| &step.actions);
-    TaskReport {
-        name: task.name.clone(),
-        passed: problems.is_empty(),
-        status: Some(outcome.status),
-        message: outcome.message.clone(),
-        problems,
-        calls,
-        steps: outcome.steps.len(),
-        code_actions: with_code().count() + unreadable_end,
-        parsed_at_first_try: with_code()
-            .filter(|step| step.repairs.is_empty() && step.malformed == 0)
-            .count(),
-        failed_cells: actions()
-            .filter(|done| done.code.is_some() && !done.ok)
-            .count(),
-        repairs: reply_problems.repairs,
-        asked_again: reply_problems.asked_again,
-        usage: outcome.usage,
-        cost: outcome.cost,
-        answer: outcome.answer,
-        ..TaskReport::default()
-    }
-}
-
 fn collect_problems(problems: &Arc<Mutex<ReplyProblems>>) -> Observer {
     let problems = Arc::clone(problems);
     Arc::new(move |event| {
-        let mut problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            RunEvent::Repaired { repairs } => problems.repairs.extend(repairs.iter().cloned()),
-            RunEvent::Malformed { .. } => problems.asked_again += 1,
-            _ => {}
-        }
+        problems
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(event);
     })
 }
 
 impl TaskRun {
-    fn of(report: TaskReport) -> TaskRun {
+    pub(crate) fn of(report: TaskReport) -> TaskRun {
         TaskRun {
             report,
             model: None,
@@ -237,7 +186,7 @@ impl TaskRun {
         }
     }
 
-    fn failed(task: &Task, message: String) -> TaskRun {
+    pub(crate) fn failed(task: &Task, message: String) -> TaskRun {
         TaskRun::of(TaskReport {
             name: task.name.clone(),
             problems: vec!["it could not be run".to_owned()],

@@ -3,7 +3,7 @@
 use crate::report::TestToolCall;
 use crate::suite::Task;
 use cellblock_agent::AgentBuilder;
-use cellblock_tools::{Context, Tool, ToolError};
+use cellblock_tools::{Context, Registry, Tool, ToolDefinition, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -17,6 +17,68 @@ pub enum TestTool {
     GetSecret,
     /// `provide_answer(answer)` takes the answer to the task.
     ProvideAnswer,
+}
+
+/// The tools of a task, for a run elsewhere: what a model is told of them, and their answers.
+#[derive(Clone, Debug)]
+pub struct TaskTools {
+    tools: Vec<TestTool>,
+    secret: String,
+    log: CallLog,
+}
+
+impl TaskTools {
+    pub(crate) fn new(task: &Task, log: &CallLog) -> TaskTools {
+        TaskTools {
+            tools: task.tools.clone(),
+            secret: task.secret.clone().unwrap_or_default(),
+            log: log.clone(),
+        }
+    }
+
+    /// The descriptions of the tools: name, description and the JSON schema of the arguments.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        let mut registry = Registry::builder();
+        for tool in &self.tools {
+            registry = match tool {
+                TestTool::GetSecret => registry.tool(self.get_secret()),
+                TestTool::ProvideAnswer => registry.tool(self.provide_answer()),
+            };
+        }
+        let registry = registry.build();
+        registry.map_or_else(
+            |_| Vec::new(),
+            |tools| tools.definitions().cloned().collect(),
+        )
+    }
+
+    /// Answers a call, and logs it. The error is for the caller of the tool.
+    pub fn answer(&self, name: &str, arguments: Map<String, Value>) -> Result<String, String> {
+        let tool = self.tools.iter().find(|tool| tool.name() == name);
+        let answered = match tool {
+            None => return Err(format!("the task has no tool `{name}`")),
+            Some(TestTool::GetSecret) => self.get_secret().give(),
+            Some(TestTool::ProvideAnswer) => {
+                let parameters = serde_json::from_value(Value::Object(arguments));
+                let parameters = parameters.map_err(|error| error.to_string())?;
+                let taken = self.provide_answer().take(parameters);
+                taken.map(str::to_owned)
+            }
+        };
+        answered.map_err(|error| error.to_string())
+    }
+
+    fn get_secret(&self) -> GetSecretTool {
+        GetSecretTool {
+            secret: self.secret.clone(),
+            log: self.log.clone(),
+        }
+    }
+
+    fn provide_answer(&self) -> ProvideAnswerTool {
+        let log = self.log.clone();
+        ProvideAnswerTool { log }
+    }
 }
 
 /// The calls of a task's tools, in order.
@@ -37,12 +99,10 @@ impl TestTool {
 
     /// Adds the tool to an agent.
     pub(crate) fn add_to(self, builder: AgentBuilder, task: &Task, log: &CallLog) -> AgentBuilder {
+        let tools = TaskTools::new(task, log);
         match self {
-            TestTool::GetSecret => builder.tool(GetSecretTool {
-                secret: task.secret.clone().unwrap_or_default(),
-                log: log.clone(),
-            }),
-            TestTool::ProvideAnswer => builder.tool(ProvideAnswerTool { log: log.clone() }),
+            TestTool::GetSecret => builder.tool(tools.get_secret()),
+            TestTool::ProvideAnswer => builder.tool(tools.provide_answer()),
         }
     }
 }
@@ -86,6 +146,12 @@ impl Tool for GetSecretTool {
     type Output = String;
 
     async fn call(&self, _: GetSecret, _: &Context) -> Result<String, ToolError> {
+        self.give()
+    }
+}
+
+impl GetSecretTool {
+    fn give(&self) -> Result<String, ToolError> {
         self.log.push(TestTool::GetSecret, Map::new())?;
         Ok(self.secret.clone())
     }
@@ -121,6 +187,12 @@ impl Tool for ProvideAnswerTool {
         parameters: ProvideAnswer,
         _: &Context,
     ) -> Result<&'static str, ToolError> {
+        self.take(parameters)
+    }
+}
+
+impl ProvideAnswerTool {
+    fn take(&self, parameters: ProvideAnswer) -> Result<&'static str, ToolError> {
         let answer = match parameters.answer {
             TextOrNumber::Text(text) => Value::String(text),
             TextOrNumber::Number(number) => Value::Number(number),

@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalApprover};
 use cellblock::agent::{
-    Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, Template, ToolOffer,
+    Agent, AgentBuilder, Format, GivenFile, Prompt, RunBudget, RunLimits, Template, ToolOffer,
     executor_telling,
 };
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
@@ -181,6 +181,16 @@ impl AgentArgs {
             templates.extend(templates_in(directory)?);
         }
         Ok(templates)
+    }
+
+    /// The limits of a run that the flags name.
+    pub(crate) fn budget(&self) -> RunBudget {
+        RunBudget {
+            steps: self.max_steps,
+            time: self.max_time,
+            tokens: self.max_tokens,
+            cost: self.max_cost,
+        }
     }
 
     /// Sets up an agent with these flags and templates.

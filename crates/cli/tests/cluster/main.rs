@@ -9,6 +9,8 @@
     reason = "helpers of tests are tests"
 )]
 
+mod bench;
+mod evaluations;
 #[path = "../it/fake_model.rs"]
 #[allow(
     dead_code,

@@ -18,6 +18,10 @@ fn place() -> Place {
     write("wrong-mode.toml", b"[approval]\nmode = \"sometimes\"\n");
     write("broken.toml", b"[tools\n");
     write("no-suite.toml", b"[[task]]\n");
+    write(
+        "suite.toml",
+        b"name = \"s\"\n[[tasks]]\nname = \"t\"\nquestion = \"?\"\nchecks = [{ check = \"exact\", answer = \"x\" }]\n",
+    );
     write("schema.json", b"{not json");
     place
 }
@@ -160,6 +164,10 @@ transcripts! {
         ["eval"],
         ["eval", "nowhere.toml", "--model", "fake"],
         ["eval", "no-suite.toml", "--model", "fake"],
+        ["eval", "suite.toml", "--cluster", "nats://127.0.0.1:4222"],
+        ["eval", "suite.toml", "--cluster", "http://user:password@127.0.0.1:8742"],
+        ["eval", "suite.toml", "--cluster", "http://127.0.0.1:8742", "--plain"],
+        ["eval", "suite.toml", "--cluster", "http://127.0.0.1:8742", "--tools-dir", "tools"],
         ["eval", "table", "notes.txt"];
     mcp_refuses_addresses_of_other_machines:
         ["mcp", "--http", "0.0.0.0:0"],

@@ -2,6 +2,7 @@
 
 use super::AgentSetup;
 use super::approvals::PageApprover;
+use super::given_files::GivenFiles;
 use super::live_run::CurrentRun;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -211,17 +212,25 @@ impl AppState {
         }
     }
 
-    /// The executor of a chat: it opens the session of the chat when code first runs.
-    pub(super) fn chat_executor(&self, caller: &Caller, row: &ChatRow) -> LocalExecutor {
+    /// The executor of a chat: it opens the session of the chat when code first runs, and puts these files into it before.
+    pub(super) fn chat_executor(
+        &self,
+        caller: &Caller,
+        row: &ChatRow,
+        files: GivenFiles,
+    ) -> LocalExecutor {
         let packages = self.host().environment().packages.iter();
         let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
         let surroundings = CodeEnvironment {
             unlisted_hosts: self.unlisted_hosts(caller),
+            files: files.paths(),
             ..CodeEnvironment::default()
         };
+        let files = Arc::new(files);
         let (state, caller, row) = (self.clone(), caller.clone(), row.clone());
         let open = move |request: SessionRequest| -> SessionFuture {
             let (state, caller, row) = (state.clone(), caller.clone(), row.clone());
+            let files = Arc::clone(&files);
             Box::pin(async move {
                 if request.workspace == WorkspaceChoice::Fresh {
                     let options = SessionOptions {
@@ -229,10 +238,16 @@ impl AppState {
                         journal: Journaling::Off,
                         ..SessionOptions::default()
                     };
-                    return Ok::<_, ToolError>(state.host().open(options).await?);
+                    let session = state.host().open(options).await?;
+                    files.put_into(&session).await?;
+                    return Ok::<_, ToolError>(session);
                 }
                 let opened = state.chat_session(&caller, &row, request.seed).await;
                 let live = opened.map_err(|error| ToolError::new(error.message))?;
+                // A node may be lost between two files: the next one puts all of them again. What cells made of them is left alone.
+                if live.last_cell() == 0 {
+                    files.put_into(&live.session).await?;
+                }
                 Ok(live.session.clone())
             })
         };

@@ -4,6 +4,7 @@ use super::approvals::PageApprover;
 use super::chat::LiveChat;
 use super::client_tools::ClientTool;
 use super::events::Forwarder;
+use super::given_files::GivenFiles;
 use super::live_run::LiveRun;
 use crate::auth::{Caller, random_id};
 use crate::cluster::{RecordedModel, RunJournal};
@@ -34,6 +35,8 @@ pub(crate) struct Question {
     pub(crate) schema: Option<Value>,
     /// Variables that the code sees.
     pub(crate) seed: Map<String, Value>,
+    /// Files that are in the workspace when the code begins.
+    pub(crate) files: GivenFiles,
     /// Tools that the program answers which asks.
     pub(crate) tools: Vec<ClientToolSpec>,
     /// What the run may use, within the limits of the server.
@@ -244,7 +247,7 @@ impl AppState {
         let mut builder = setup
             .agent()
             .shared_model(model)
-            .executor(self.chat_executor(caller, chat_row))
+            .executor(self.chat_executor(caller, chat_row, question.files))
             .approval(Approval::new(setup.policy.clone(), Some(approver)))
             .tools(tools.map(|tool| ClientTool::shared(tool, &chat.current)))
             .verify(question.verify)

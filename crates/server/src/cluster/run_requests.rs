@@ -85,9 +85,13 @@ async fn answer(
                 Some(ended) if ended.asked["user"] != caller.user.name.as_str() => {
                     Err(ApiError::not_found("run"))
                 }
-                // What is left in memory and in files is on the node where it ended.
+                // What is left in memory and in files is on the node where it ended. A run that never began left nothing there.
                 Some(ended) if ended.node() == Some(cluster.node.id()) => {
-                    Ok(next.run(kept.request()?).await)
+                    let response = next.run(kept.request()?).await;
+                    match is_final(response.status()) {
+                        true => Ok(response),
+                        false => from_journal(cluster, ended, wanted).await,
+                    }
                 }
                 Some(ended) => from_journal(cluster, ended, wanted).await,
                 None => Ok(next.run(kept.request()?).await),

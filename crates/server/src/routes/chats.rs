@@ -3,7 +3,7 @@
 use super::Route;
 use super::keys::idempotency_key;
 use super::runs::run_json;
-use crate::agents::{LiveRun, Question, QuestionTask, check_question};
+use crate::agents::{GivenFile, GivenFiles, LiveRun, Question, QuestionTask, check_question};
 use crate::auth::{Access, Caller, Scope, random_id};
 use crate::error::ApiError;
 use crate::http::{JsonBody, Query};
@@ -131,8 +131,11 @@ pub(crate) struct MessageRequest {
     /// Variables that the code sees, as JSON.
     #[serde(default)]
     seed: Map<String, Value>,
-    /// Tools that the caller answers: each has name, description and parameters, and `changes` where a call does what no undo brings back. Calls come as events `tool_call` of the run, and are
-    /// answered at `tool_result`.
+    /// Files that are in the workspace when the code begins. Only for a run in a chat of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<GivenFile>,
+    /// Tools that the caller answers: each has name, description and parameters, and `changes` where a call does what no undo brings back.
+    /// Calls come as events `tool_call` of the run, and are answered at `tool_result`.
     #[serde(default)]
     #[schemars(with = "Vec<Map<String, Value>>")]
     tools: Vec<ClientToolSpec>,
@@ -183,6 +186,7 @@ impl MessageRequest {
         if self.template.is_none() {
             check_question(&self.text)?;
         }
+        GivenFiles::read(&self.files)?;
         Ok(AskedRun {
             model: model.name().to_owned(),
             title: self.title(),
@@ -225,6 +229,7 @@ impl MessageRequest {
             verify,
             schema: self.schema,
             seed: self.seed,
+            files: GivenFiles::read(&self.files)?,
             tools: self.tools,
             journal: None,
             budget: RunBudget {
@@ -298,11 +303,9 @@ async fn ask(
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let row = find(&state, &caller, &id).await?;
-    if request.template.is_some() {
-        return Err(
-            ApiError::invalid("template: a template has a session of its own")
-                .hint("POST /v1/runs"),
-        );
+    if request.template.is_some() || !request.files.is_empty() {
+        let alone = "template and files: only for a question with a session of its own";
+        return Err(ApiError::invalid(alone).hint("POST /v1/runs"));
     }
     let run = start(&state, &caller, row, request).await?;
     answer(&state, &caller, &run).await

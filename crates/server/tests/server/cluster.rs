@@ -352,3 +352,64 @@ async fn a_run_is_queued_once_for_each_key_and_told_alike_by_all_nodes() {
         .await;
     assert_eq!(late.status, StatusCode::CONFLICT, "{}", late.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_cancelled_before_it_began_is_told_by_the_node_that_ended_it() {
+    let cluster = Cluster::new();
+    let node = Node::start(&cluster, "a", |options, node| {
+        options.agent = Some(scripted(&["It is 42."]));
+        node.run_slots = 0;
+    })
+    .await;
+    let caller = node.caller();
+    let asked = caller
+        .post("/v1/runs", json!({"text": "What is it?"}))
+        .await;
+    let id = asked.json()["id"].as_str().expect("an id").to_owned();
+    let path = format!("/v1/runs/{id}");
+    caller.post(&format!("{path}/cancel"), json!({})).await;
+    let told = caller.get(&path).await.json();
+    assert_eq!(told["status"], "cancelled", "{told}");
+    let record = caller.get(&format!("{path}/record")).await.json();
+    assert_eq!(record["outcome"]["status"], "cancelled", "{record}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_begins_with_the_files_of_its_question() {
+    let cluster = Cluster::new();
+    let code = "```python\nprint(sum(map(int, open('data/n.txt').read().split())))\n```";
+    let node = Node::start(&cluster, "a", |options, _| {
+        options.agent = Some(scripted(&[code, "It is 6."]));
+    })
+    .await;
+    let caller = node.caller();
+    let file = |base64: &str| json!([{"path": "data/n.txt", "base64": base64}]);
+    let question = json!({"text": "What is the sum?", "files": file("MSAyIDM=")});
+    let asked = caller.post("/v1/runs", question).await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
+    let path = format!("/v1/runs/{}", asked.json()["id"].as_str().expect("an id"));
+    let told = ended(&node, &path).await;
+    assert_eq!(told["answer"], "It is 6.", "{told}");
+    let record = caller.get(&format!("{path}/record")).await.json();
+    let printed = &record["outcome"]["steps"][0]["actions"][0]["result"]["stdout"];
+    assert_eq!(printed, "6\n", "{record}");
+    // What is not base64 is refused before it is queued, and a chat that is there takes no files.
+    let wrong = json!({"text": "What is the sum?", "files": file("?")});
+    let wrong = caller.post("/v1/runs", wrong).await;
+    assert_eq!(
+        wrong.status,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "{}",
+        wrong.text()
+    );
+    let chat = caller.post("/v1/chats", json!({})).await.json();
+    let messages = format!("/v1/chats/{}/messages", chat["id"].as_str().expect("an id"));
+    let in_chat = json!({"text": "What is the sum?", "files": file("MSAyIDM=")});
+    let in_chat = caller.post(&messages, in_chat).await;
+    assert_eq!(
+        in_chat.status,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "{}",
+        in_chat.text()
+    );
+}

@@ -2,6 +2,8 @@
 
 mod agent;
 mod baseline;
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
+mod cluster;
 mod network;
 mod package;
 mod processes;
@@ -38,6 +40,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SESSIONS", num_args = 0..=1, default_missing_value = "1000",
           value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "only")]
     scale: Option<u32>,
+    /// Start a cluster of up to three nodes on this machine instead, and measure what it gives and costs
+    #[arg(long, conflicts_with = "scale")]
+    cluster: bool,
     #[command(flatten)]
     python: PythonArgs,
 }
@@ -46,17 +51,23 @@ const EXAMPLES: &str = "\
 Every number is the median of many repetitions on this machine, now. A busy machine gives large numbers: compare runs only
 with runs beside them. Rows about the Python package are measured where `python3`, or the Python that
 CELLBLOCK_BENCH_PYTHON names, has it.
+With --cluster the program nats-server is needed: that of PATH, or the one that
+CELLBLOCK_NATS_SERVER names. --only then takes throughput, latency, failover or move.
 
 Examples:
   cellblock bench
   cellblock bench --only undo
   cellblock bench --json > bench.json
-  cellblock bench --scale 200";
+  cellblock bench --scale 200
+  cellblock bench --cluster --quick --only failover";
 
 /// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
 pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if let Some(sessions) = args.scale {
         return scale::run(&args, sessions as usize, console);
+    }
+    if args.cluster {
+        return cluster::run(&args, console);
     }
     // One thread, as `exec` and `tools call` have it: a second one is woken by every frame, on the processor that the session needs.
     let runtime = process::runtime_on_this_thread()?;

@@ -1,5 +1,6 @@
 //! `cellblock eval`: how well a model does.
 
+mod cluster;
 mod models;
 mod report;
 
@@ -18,6 +19,7 @@ use cellblock::eval::{
 use cellblock::tools::DynamicTool;
 use cellblock::{Host, NetworkRule, Preload, SessionOptions};
 use clap::{Args, Subcommand};
+use cluster::ClusterRunner;
 use models::TaskModels;
 use report::EvalProgress;
 use std::path::PathBuf;
@@ -49,6 +51,9 @@ pub(crate) struct EvalArgs {
     /// Ask the model alone, without the agent: once, with everything in the question
     #[arg(long)]
     plain: bool,
+    /// Run the tasks in the queue of a cluster: http(s) addresses of nodes, separated by commas. Model and agent are those of the nodes
+    #[arg(long, value_name = "URLS", value_delimiter = ',', conflicts_with_all = NOT_IN_CLUSTER)]
+    cluster: Vec<String>,
     /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -90,14 +95,41 @@ enum EvalCommand {
     Table(TableArgs),
 }
 
+/// What the nodes of a cluster decide, and what a run over HTTP cannot carry.
+const NOT_IN_CLUSTER: &[&str] = &[
+    "plain",
+    "record",
+    "replay",
+    "allow_net",
+    "base_url",
+    "key_variable",
+    "context_tokens",
+    "reply_tokens",
+    "temperature",
+    "format",
+    "prompt",
+    "locale",
+    "no_compute",
+    "best_of",
+    "templates_dir",
+    "tools_dir",
+    "shell",
+    "python",
+    "stdlib",
+    "env",
+    "config",
+];
+
 const EXAMPLES: &str = "\
 The scores go to standard output, everything else to standard error. docs/eval.md describes the file of tasks.
 Ctrl-C ends the tasks that run; what was reached is printed and written.
+With --cluster a token for the nodes is taken from CELLBLOCK_TOKEN.
 
 Examples:
   cellblock eval evals/secret/suite.toml --model gpt-4o-mini --format json --jobs 4
   cellblock eval evals/data/suite.toml --model gpt-4o-mini --plain --json plain.json
   cellblock eval evals/data/suite.toml --model gpt-4o-mini --compare yesterday.json --min-score 0.8
+  cellblock eval evals/data/suite.toml --cluster http://n1:8742,http://n2:8742 --jobs 200
   cellblock eval evals/secret/suite.toml --stdlib --format xml --replay evals/secret/recordings/xml
 
 Exit status:
@@ -115,9 +147,13 @@ pub(crate) fn run(args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let config = args.config.load()?;
-    (args.agent, args.model) = args.agent.resolve_with(&args.model, &config)?;
-    args.python = args.python.resolve(&config)?;
+    // The nodes of a cluster have a configuration of their own.
+    let mut config = None;
+    if args.cluster.is_empty() {
+        let config = config.insert(args.config.load()?);
+        (args.agent, args.model) = args.agent.resolve_with(&args.model, config)?;
+        args.python = args.python.resolve(config)?;
+    }
     if args
         .min_score
         .is_some_and(|score| !(0.0..=1.0).contains(&score))
@@ -128,11 +164,27 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     let unusable = |error: cellblock::eval::ReportError| Usage::plain(error.to_string());
     let earlier = args.compare.as_ref().map(EvalReport::read).transpose();
     let earlier = earlier.map_err(unusable)?;
-    let models = TaskModels::new(&args, &suite, console).await?;
     let shown = EvalProgress::new(console, suite.tasks.len(), args.json.clone());
     let cancel = CancellationToken::new();
-    let (tools, servers) = args.toolbox.gather(&args.python, &config, console).await?;
-    let evaluation = evaluation(&args, suite, models, tools, console).await?;
+    let (evaluation, servers) = match &config {
+        Some(config) => {
+            let models = TaskModels::new(&args, &suite, console).await?;
+            let gathered = args.toolbox.gather(&args.python, config, console);
+            let (tools, servers) = gathered.await?;
+            let evaluation = evaluation(&args, suite, models, tools, console).await?;
+            (evaluation, Some(servers))
+        }
+        None => {
+            let runner = ClusterRunner::connect(&args, &suite).await?;
+            let source = args.source.clone();
+            let evaluation = Evaluation::elsewhere(suite, runner).sources(move |_| source.clone());
+            (evaluation, None)
+        }
+    };
+    let mut evaluation = evaluation.jobs(args.jobs).tries(args.tries);
+    if let Some(directory) = &args.out {
+        evaluation = evaluation.out(directory);
+    }
     let progress = |happened: cellblock::eval::Progress<'_>| shown.show(happened);
     let running = evaluation.run(&progress, &cancel);
     let mut signals = Signals::new()?;
@@ -143,7 +195,9 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
             _ = signals.next() => cancel.cancel(),
         }
     };
-    servers.close().await;
+    if let Some(servers) = servers {
+        servers.close().await;
+    }
     shown.clear();
     if let Some(file) = &args.json {
         report.write(file).map_err(unusable)?;
@@ -201,12 +255,7 @@ async fn evaluation(
     let models = Arc::new(models);
     let sources = Arc::clone(&models);
     let mut evaluation = Evaluation::new(suite, move |task| models.open(task), agents)
-        .sources(move |task| sources.source(task))
-        .jobs(args.jobs)
-        .tries(args.tries);
-    if let Some(directory) = &args.out {
-        evaluation = evaluation.out(directory);
-    }
+        .sources(move |task| sources.source(task));
     if args.plain {
         evaluation = evaluation.mode(AskMode::Plain(PlainOptions {
             max_tokens: args.model.reply_tokens,
