@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -99,17 +100,43 @@ fn replies_in(request: &Value) -> usize {
         .count()
 }
 
-fn model() -> FakeModel {
-    FakeModel::by(|request| {
+/// A model that gives these replies. Where runs wait for each other, it begins to answer when it was asked about two of them.
+fn model(waiting: &Arc<RunsThatWait>) -> FakeModel {
+    let waiting = Arc::clone(waiting);
+    FakeModel::by(move |request| {
         let texts = texts_of(request);
         let asked = |question: &str| texts.iter().any(|(_, text)| text.contains(question));
         let (_, replies) = REPLIES
             .iter()
             .find(|(question, _)| asked(question))
             .unwrap();
-        let reply = replies[replies_in(request).min(replies.len() - 1)];
-        Said::Text(reply.to_owned())
+        let number = replies_in(request);
+        let reply = replies[number.min(replies.len() - 1)].to_owned();
+        if number == 0 {
+            waiting.asked.fetch_add(1, Ordering::SeqCst);
+        }
+        let waiting = Arc::clone(&waiting);
+        Said::When(Arc::new(move || waiting.may_go_on()), reply)
     })
+}
+
+/// How many runs begin before the first of them goes on.
+#[derive(Default)]
+struct RunsThatWait {
+    needed: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl RunsThatWait {
+    /// From now on runs wait for each other, until so many have begun.
+    fn need(&self, runs: usize) {
+        self.asked.store(0, Ordering::SeqCst);
+        self.needed.store(runs, Ordering::SeqCst);
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.asked.load(Ordering::SeqCst) >= self.needed.load(Ordering::SeqCst)
+    }
 }
 
 /// A node in this process, over an engine in memory.
@@ -234,8 +261,10 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn an_evaluation_on_a_cluster_gives_the_report_of_one_machine() {
     runtime().block_on(async {
-        let model = model();
+        let waiting = Arc::new(RunsThatWait::default());
+        let model = model(&waiting);
         let cluster = LocalCluster::new(&model);
+        // Each works on one run at a time.
         let nodes = [
             LocalNode::start(&cluster, "a", 1).await,
             LocalNode::start(&cluster, "b", 1).await,
@@ -246,6 +275,8 @@ fn an_evaluation_on_a_cluster_gives_the_report_of_one_machine() {
         let (status, said, expected) = ended(begin(place.path(), SUITE, &here), place.path()).await;
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(expected["totals"]["passed"], 4, "{expected:#}");
+        // The first run goes on when another node has begun a second one.
+        waiting.need(nodes.len());
         // The first address is of no node: the next one is asked.
         let urls = format!("http://127.0.0.1:9,{}", nodes[0].url);
         let there = ["--cluster", &urls, "--jobs", "5", "--out", "out"];
@@ -305,7 +336,7 @@ fn ctrl_c_cancels_the_runs_of_an_evaluation() {
 #[test]
 fn what_cannot_be_used_is_refused_before_anything_runs() {
     runtime().block_on(async {
-        let model = model();
+        let model = model(&Arc::default());
         let cluster = LocalCluster::new(&model);
         let node = LocalNode::start(&cluster, "a", 1).await;
         let place = tempfile::tempdir().unwrap();

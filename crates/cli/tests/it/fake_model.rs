@@ -19,6 +19,8 @@ pub struct FakeModel {
 pub enum Said {
     /// Streams a text.
     Text(String),
+    /// Streams a text as soon as this is true.
+    When(Arc<dyn Fn() -> bool + Send + Sync>, String),
     /// Streams these chunks.
     Chunks(Vec<Value>),
     /// Answers with this status, kind and body.
@@ -120,6 +122,12 @@ pub fn delta(delta: Value) -> Value {
 fn answer(mut stream: TcpStream, said: Said) {
     const STREAM: &str = "text/event-stream";
     let (status, kind, body) = match said {
+        Said::When(is_time, text) => {
+            while !is_time() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            return answer(stream, Said::Text(text));
+        }
         // In pieces, as real endpoints do.
         Said::Text(text) => {
             let characters: Vec<char> = text.chars().collect();
