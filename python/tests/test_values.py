@@ -294,19 +294,21 @@ def test_a_failed_result_is_data_until_it_is_asked_for_a_value():
     assert raw(status="crashed", signal=11).failure_text() == "the cell ended as crashed (signal 11)"
 
 
-def hints_of(kind, value="", hint=None, status="failure"):
+def hints_of(kind, value="", hint=None, status="failure", obstacle=None):
     error = {"type": kind, "value": value, "repr": "", "traceback": f"{kind}: {value}\n", "frames": [], "hint": hint}
+    error["obstacle"] = obstacle
     return [line for line in raw(status=status, error=error).failure_text().splitlines() if line.startswith("hint: ")]
 
 
 def test_a_hint_names_the_option_of_this_package_that_helps():
     more = 'hint: open the session with limits=Limits(memory="8GB") to allow more'
-    assert hints_of("MemoryLimit", status="crashed") == [more]
+    assert hints_of("MemoryLimit", status="crashed", obstacle="memory") == [more]
     said = "The session's memory limit was reached: work on smaller parts."
-    assert hints_of("MemoryError", hint=said) == [f"hint: {said}", more]
+    assert hints_of("MemoryError", hint=said, obstacle="memory") == [f"hint: {said}", more]
+    assert hints_of("MemoryError", hint=said) == [f"hint: {said}"]
     opened = 'hint: open the session with network=Network("HOST") to let it reach a host'
     for said in ("This session has no network: hand the data in as a file.", "This session may reach only example.org."):
-        assert hints_of("URLError", hint=said) == [f"hint: {said}", opened]
+        assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: {said}", opened]
     package = (
         'hint: `polars` is not part of this session: open it with env=Env("polars"), where the package has the name of its module'
     )
