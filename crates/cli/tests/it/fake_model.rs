@@ -20,6 +20,7 @@ pub enum Said {
     /// Streams a text.
     Text(String),
     /// Streams a text as soon as this is true.
+    #[allow(dead_code, reason = "only the tests of clusters need it")]
     When(Arc<dyn Fn() -> bool + Send + Sync>, String),
     /// Streams these chunks.
     Chunks(Vec<Value>),
