@@ -5,6 +5,7 @@ use crate::walls::users;
 
 mod calls;
 mod memory;
+mod order;
 mod program;
 mod sockets;
 
@@ -146,7 +147,9 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
     let mut program = Program::new();
     program.build(rules);
     let asks = rules.notifies_init();
-    let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
+    let outcome = program
+        .in_groups()?
+        .enforce(if asks { NEW_LISTENER } else { 0 })?;
     Ok(asks.then_some(outcome as Fd))
 }
 
@@ -162,6 +165,7 @@ pub fn allow_only_waiting() -> Result<()> {
 }
 
 impl Program {
+    /// One rule after the other. Each begins with a comparison with the number of a call, and leaves the number at hand if it does not decide.
     fn build(&mut self, rules: Rules) {
         self.begin();
         let asks_about_objects =
@@ -169,7 +173,6 @@ impl Program {
         if asks_about_objects {
             self.named_pipes(NOTIFY_INIT);
         }
-        // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
         self.privileged_files(rules);
         for &number in DENIED {
             self.when(number, PERM);
@@ -452,19 +455,16 @@ impl Program {
             (2, 2, &[nr::FCHOWNAT]),
         ];
         for (first, count, numbers) in calls {
-            let checks = 4 * count as u8 + 1;
-            for (index, &number) in numbers.iter().enumerate() {
-                let others = (numbers.len() - index - 1) as u8;
-                let otherwise = if others == 0 { checks } else { 0 };
-                self.add(JUMP_EQUAL, number as u32, others, otherwise);
+            for &number in numbers {
+                self.add(JUMP_EQUAL, number as u32, 0, 4 * count as u8 + 1);
+                for id in first..first + count {
+                    self.add(LOAD, argument(id), 0, 0);
+                    self.add(JUMP_EQUAL, users::SESSION_ID, 2, 0);
+                    self.add(JUMP_EQUAL, UNCHANGED, 1, 0);
+                    self.answer(PERM);
+                }
+                self.add(LOAD, OFFSET_NUMBER, 0, 0);
             }
-            for id in first..first + count {
-                self.add(LOAD, argument(id), 0, 0);
-                self.add(JUMP_EQUAL, users::SESSION_ID, 2, 0);
-                self.add(JUMP_EQUAL, UNCHANGED, 1, 0);
-                self.answer(PERM);
-            }
-            self.add(LOAD, OFFSET_NUMBER, 0, 0);
         }
     }
 
@@ -492,6 +492,8 @@ mod architecture_tests;
 mod files_tests;
 #[cfg(test)]
 mod memory_tests;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod sockets_tests;
 #[cfg(test)]

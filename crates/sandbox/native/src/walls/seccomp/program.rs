@@ -47,7 +47,7 @@ pub(super) const fn argument(index: u32) -> u32 {
 }
 
 /// The most instructions of a filter.
-pub(super) const MAX_INSTRUCTIONS: usize = 700;
+pub(super) const MAX_INSTRUCTIONS: usize = 1_000;
 
 /// A filter that is being built.
 pub(super) struct Program {
@@ -134,13 +134,17 @@ impl Program {
     }
 
     pub(super) fn add(&mut self, code: u16, value: u32, if_true: u8, if_false: u8) {
+        self.push(Instruction {
+            code,
+            if_true,
+            if_false,
+            value,
+        });
+    }
+
+    pub(super) fn push(&mut self, instruction: Instruction) {
         if let Some(slot) = self.instructions.get_mut(self.length) {
-            *slot = Instruction {
-                code,
-                if_true,
-                if_false,
-                value,
-            };
+            *slot = instruction;
         }
         self.length += 1;
     }

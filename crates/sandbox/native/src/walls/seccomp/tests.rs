@@ -75,6 +75,18 @@ fn run_from(
 ) -> Verdict {
     let mut program = Program::new();
     program.build(rules);
+    let program = program.in_groups().ok().expect("a filter in groups");
+    interpret(&program, begin, architecture, number, arguments).0
+}
+
+/// The verdict of a filter, and how many instructions led to it.
+pub(super) fn interpret(
+    program: &Program,
+    begin: usize,
+    architecture: u32,
+    number: u32,
+    arguments: [u64; 6],
+) -> (Verdict, usize) {
     assert!(
         program.length <= MAX_INSTRUCTIONS,
         "{} instructions",
@@ -88,7 +100,7 @@ fn run_from(
         argument => (arguments[(argument as usize - 16) / 8] >> 32) as u32,
     };
     let (mut at, mut accumulator) = (begin, number);
-    loop {
+    for steps in 1.. {
         let Instruction {
             code,
             if_true,
@@ -105,7 +117,7 @@ fn run_from(
                 accumulator &= value;
                 continue;
             }
-            RETURN => return verdict(value),
+            RETURN => return (verdict(value), steps),
             JUMP_EQUAL => accumulator == value,
             JUMP_GREATER_EQUAL => accumulator >= value,
             JUMP_ANY_BIT => accumulator & value != 0,
@@ -113,6 +125,7 @@ fn run_from(
         };
         at += usize::from(if test { if_true } else { if_false });
     }
+    unreachable!("jumps lead forward only")
 }
 
 fn verdict(value: u32) -> Verdict {
