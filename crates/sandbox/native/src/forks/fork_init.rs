@@ -9,7 +9,7 @@ use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::spawn::{
-    Descriptors, change_handler, namespaces, set_up_namespaces, watched_memory,
+    Descriptors, change_handler, namespaces, set_up_namespaces, set_up_network, watched_memory,
 };
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
@@ -265,6 +265,7 @@ fn build(
     mounts::leave_parent_session(inherited.view, workspace)?;
     close(inherited.view);
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
+    set_up_network(request, items, taken)?;
     continue_process_numbers(proc_directory, inherited.last_process);
     for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
         if fd >= 0 {

@@ -13,7 +13,7 @@ use crate::init::{self, Init};
 use crate::launch::launcher;
 use crate::launch::spawn::{
     Descriptors, LibcFork, change_handler, has, has_workspace_mount, namespaces, set_up_namespaces,
-    watched_memory,
+    set_up_network, watched_memory,
 };
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
@@ -196,7 +196,8 @@ fn build_session(
         .position(|fd| *fd < 0)
         .unwrap_or(head_fds.len());
     send(socket, bytes, &head_fds[..count]).at(Stage::Fork)?;
-    let listener = receive_report(socket)?;
+    // While the head builds its walls.
+    set_up_network(request, items, taken)?;
     let change_handler = change_handler(
         request,
         items,
@@ -207,6 +208,7 @@ fn build_session(
     if change_handler.is_none() && request.guards_metadata() {
         return Err(Errno::NOENT).at(Stage::Home);
     }
+    let listener = receive_report(socket)?;
     let mut open_fds = [-1; 4 + MAX_OWN_DIRECTORIES];
     open_fds[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
     if let Some(change_handler) = &change_handler {

@@ -113,7 +113,7 @@ pub fn take_identity(request: &Spawn) -> Result<(), Failure> {
     sys::set_user(SESSION_ID).at(Stage::Identity)
 }
 
-/// Makes the fresh namespaces of this process, a session's init, what the session shall find. Returns `/proc` for init.
+/// Makes the fresh namespaces of this process, a session's init, what the session shall find, but for the network. Returns `/proc` for init.
 pub fn set_up_namespaces(
     request: &Spawn,
     items: Items<'_>,
@@ -136,14 +136,23 @@ pub fn set_up_namespaces(
         if has(request, walls::HOSTNAME) {
             sys::set_host_name(b"cellblock").at(Stage::HostName)?;
         }
-        if has(request, walls::NETWORK) {
-            loopback::open(items, descriptors.control)?;
-        }
     }
     match reach {
         Reach::Namespace => mounts::enter_proc(),
         Reach::Descendants => mounts::open_proc().at(Stage::Proc),
     }
+}
+
+/// Makes the network namespace what the session shall find. Nothing needs it before code of the session runs.
+pub fn set_up_network(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+) -> Result<(), Failure> {
+    if has(request, walls::NAMESPACES) && has(request, walls::NETWORK) {
+        loopback::open(items, descriptors.control)?;
+    }
+    Ok(())
 }
 
 /// What is needed to keep files, if the host wants them kept, and to change them in the place of code.

@@ -114,36 +114,38 @@ fn in_use(proc_directory: Fd, protocol: u8, family: u8) -> u64 {
         (false, TCP) => (c"self/net/sockstat6", b"TCP6:"),
         (false, _) => (c"self/net/sockstat6", b"UDP6:"),
     };
-    count(proc_directory, path, name, IN_USE)
+    count(proc_directory, path, &[name], IN_USE)
 }
 
 /// How many Unix sockets there are in this process's network namespace, also those that no process has open.
 pub fn unix_sockets(proc_directory: Fd) -> u64 {
-    const SOCKETS: usize = 2;
-    let kinds: [&[u8]; 2] = [b"UNIX", b"UNIX-STREAM"];
-    let count = |kind| count(proc_directory, c"self/net/protocols", kind, SOCKETS);
-    kinds.map(count).into_iter().sum()
+    sockets_of(proc_directory, &[b"UNIX", b"UNIX-STREAM"])
 }
 
 /// How many netlink sockets processes have made in this process's network namespace. A socket counts until it is closed: also one that waits in
 /// another socket, and one that has no address yet and is not listed in `net/netlink`.
 pub fn netlink_sockets(proc_directory: Fd) -> u64 {
-    const SOCKETS: usize = 2;
-    count(proc_directory, c"self/net/protocols", b"NETLINK", SOCKETS)
+    sockets_of(proc_directory, &[b"NETLINK"])
 }
 
-/// The number in this column of the line that begins with `name`.
-fn count(proc_directory: Fd, path: &core::ffi::CStr, name: &[u8], column: usize) -> u64 {
-    let mut found = 0;
+/// How many sockets of these protocols there are.
+fn sockets_of(proc_directory: Fd, protocols: &[&[u8]]) -> u64 {
+    const SOCKETS: usize = 2;
+    count(proc_directory, c"self/net/protocols", protocols, SOCKETS)
+}
+
+/// The sum of the numbers in this column of the lines that begin with one of the names.
+fn count(proc_directory: Fd, path: &core::ffi::CStr, names: &[&[u8]], column: usize) -> u64 {
+    let mut sum = 0;
     let _ = each_line_at(proc_directory, path, |line| {
         let mut words = line
             .split(|byte| *byte == b' ')
             .filter(|word| !word.is_empty());
-        if words.next() == Some(name) {
-            found = words.nth(column - 1).and_then(leading_number).unwrap_or(0);
+        if words.next().is_some_and(|name| names.contains(&name)) {
+            sum += words.nth(column - 1).and_then(leading_number).unwrap_or(0);
         }
     });
-    found
+    sum
 }
 
 /// How many messages may wait in a datagram socket.
