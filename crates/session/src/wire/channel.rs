@@ -74,7 +74,7 @@ impl Channel {
     ///
     /// Other tasks wait meanwhile, so it is not done where it was in vain lately.
     pub(crate) fn receive_soon(&mut self) -> io::Result<Option<FromHead>> {
-        const MAX_SPIN: Duration = Duration::from_micros(100);
+        const MAX_SPIN: Duration = Duration::from_micros(200);
         const MAX_FAILED_SPINS: u32 = 3;
         const RETRY_INTERVAL: u32 = 20;
         if self.failed_spins >= MAX_FAILED_SPINS
