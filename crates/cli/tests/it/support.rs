@@ -1,5 +1,6 @@
 //! Starting the command in surroundings of its own, with the standard library alone.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::env;
 use std::ffi::OsStr;
@@ -180,10 +181,23 @@ impl Pipe {
 
     /// The next line that comes back, with nothing set to 0.
     pub fn next_as_it_is(&mut self) -> Value {
+        self.wait_for_line();
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'), "not a whole line: {line:?}");
         serde_json::from_str(&line).unwrap()
+    }
+
+    /// Waits until a line can be read. A line that never comes is a failure of the test.
+    fn wait_for_line(&self) {
+        const LIMIT: Timespec = Timespec {
+            tv_sec: 300,
+            tv_nsec: 0,
+        };
+        if self.output.buffer().is_empty() {
+            let mut wanted = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+            assert_ne!(poll(&mut wanted, Some(&LIMIT)).unwrap(), 0, "no line came");
+        }
     }
 
     /// Waits until a cell has printed this. One `print` may come as several events.
