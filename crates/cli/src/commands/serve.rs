@@ -22,7 +22,7 @@ use cellblock_server::{
 };
 use clap::Args;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,6 +63,9 @@ struct ServerArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8742")]
     listen: String,
+    /// The port alone: the same as --listen 127.0.0.1:PORT
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// The directory with everything that outlives the server [default: server in the state directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -365,6 +368,9 @@ impl ServerArgs {
     }
 
     async fn address(&self) -> anyhow::Result<SocketAddr> {
+        if let Some(port) = self.port {
+            return Ok((Ipv4Addr::LOCALHOST, port).into());
+        }
         let bad = |problem: String| {
             Usage::hinted(
                 format!("--listen {}: {problem}", self.listen),

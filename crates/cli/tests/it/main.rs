@@ -38,6 +38,7 @@ mod pipe_processes;
 mod private;
 mod repl;
 mod runs;
+mod serve;
 mod sessions;
 mod shown;
 mod support;
