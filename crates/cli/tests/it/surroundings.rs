@@ -2,6 +2,7 @@
 
 use crate::support::{CELLBLOCK, Ended, Place};
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
@@ -125,6 +126,46 @@ fn a_limit_that_may_be_raised_is_raised() {
         "--fsize=10240:unlimited",
     ];
     let ended = with_limits(&Place::new(), &limits, COMMANDS[0]);
+    assert_eq!((ended.status, &ended.stdout[..]), (0, "42\n"), "{ended:?}");
+}
+
+/// The kernel counts them for each user, and refuses one more to a process that may have fewer open files.
+#[test]
+fn descriptors_that_a_session_leaves_in_sockets_keep_no_host_from_its_own() {
+    const LIMIT: &str = "--nofile=1024:1024";
+    const FILL: &str = r"
+import array, socket, time
+kept, message = [], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 253))]
+try:
+    while True:
+        kept.append(socket.socketpair())
+        for _ in range(100):
+            kept[-1][0].sendmsg([b'x'], message)
+except OSError as error:
+    print(error, flush=True)
+time.sleep(100)
+";
+    let place = Place::new();
+    let mut filling = Command::new("prlimit")
+        .args([LIMIT, CELLBLOCK, "exec", "--stdlib", "--timeout", "120"])
+        .args(["-c", FILL])
+        .envs(place.variables())
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let mut output = BufReader::new(filling.stdout.take().unwrap());
+    output.read_line(&mut told).unwrap();
+    let other = Place::new();
+    let mut command = Command::new("timeout");
+    command.args(["60", "prlimit", LIMIT, CELLBLOCK]);
+    command.args(COMMANDS[0]).envs(other.variables());
+    let ended = ended(command.current_dir(other.path()));
+    filling.kill().unwrap();
+    filling.wait().unwrap();
+    assert!(told.contains("Too many references"), "{told}");
     assert_eq!((ended.status, &ended.stdout[..]), (0, "42\n"), "{ended:?}");
 }
 

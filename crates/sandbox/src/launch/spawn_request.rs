@@ -4,6 +4,7 @@ use crate::Error;
 use crate::SessionIds;
 use crate::View;
 use cellblock_native::wire::config::{Item, Spawn, walls};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
 use std::path::Path;
 
@@ -52,7 +53,13 @@ impl SpawnRequest {
     /// Processes and threads, open files.
     pub fn counts(mut self, processes: u64, open_files: u64) -> SpawnRequest {
         self.spawn.processes = processes;
-        self.spawn.open_files = open_files;
+        self.spawn.open_files = match SessionIds::of(self.spawn.walls) {
+            SessionIds::Each { .. } => open_files,
+            SessionIds::Shared { .. } | SessionIds::Host => {
+                let of_host = getrlimit(Resource::Nofile).current;
+                open_files.min(of_host.map_or(u64::MAX, open_files_beside_host))
+            }
+        };
         self
     }
 
@@ -128,6 +135,20 @@ impl SpawnRequest {
     }
 }
 
+/// How many open files a session may have that has a user id in common with the host, or with what the host has started: so many that the
+/// host's own limit leaves room for descriptors on their way through sockets.
+///
+/// The kernel counts these descriptors for each user id. A process may send another one unless there are more of them than its own limit of open
+/// files. So a session can have as many on their way as its limit is, and one or two messages more.
+fn open_files_beside_host(of_host: u64) -> u64 {
+    const MOST_IN_TWO_MESSAGES: u64 = 2 * 253;
+    if of_host < 2 * MOST_IN_TWO_MESSAGES {
+        of_host / 2
+    } else {
+        of_host - MOST_IN_TWO_MESSAGES
+    }
+}
+
 /// A tag and two C strings.
 pub(crate) fn item(tag: Item, first: &Path, second: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![tag as u8];
@@ -143,4 +164,21 @@ pub(crate) fn path_to_c_string(path: &Path) -> Result<CString, Error> {
         path: path.to_owned(),
     };
     CString::new(path.to_str().ok_or_else(refused)?).map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_has_all_its_files_on_their_way_leaves_the_host_room() {
+        const ONE_MESSAGE: u64 = 253;
+        assert_eq!(
+            [256, 1024, 4096, 20_000].map(open_files_beside_host),
+            [128, 518, 3590, 19_494]
+        );
+        for of_host in [1024, 4096, 20_000] {
+            assert!(open_files_beside_host(of_host) + 2 * ONE_MESSAGE <= of_host);
+        }
+    }
 }

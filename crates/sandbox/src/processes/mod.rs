@@ -6,6 +6,7 @@ mod host_process;
 mod pause;
 mod proc_entry;
 mod session_processes;
+mod side_by_side;
 mod terminal;
 mod unlinked_files;
 

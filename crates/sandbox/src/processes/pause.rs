@@ -2,10 +2,10 @@
 
 use super::proc_entry::ProcEntry;
 use super::session_processes::SessionProcesses;
-use cellblock_native::sys::ProcessStat;
+use cellblock_native::sys::{ProcessStat, nr, syscall};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{HashMap, HashSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -53,48 +53,43 @@ impl SessionProcesses {
     /// Kills all processes but init and the `spared`, which are given by their ids inside. What is started meanwhile is left to init, which sees
     /// that the head has ended.
     ///
-    /// Init would have to wait for a processor before it ends them, while they write. And a call that writes a large file ends at once.
+    /// Init would have to wait for a processor before it ends them, while they write. And a call that writes a large file ends at once. Each process
+    /// is killed as soon as it is found, with as little work as possible: those that are left keep this thread from a processor. Children of a
+    /// process that was killed become children of init, and are found in the next round.
     pub fn kill_all_but(self, spared: &[u32]) {
+        const MAX_ROUNDS: usize = 4;
         let depth = ProcEntry::of(self.init()).namespace_ids().len();
         let is_ended = |pid: u32| {
             let ids = ProcEntry::of(pid).namespace_ids();
             // Forks live deeper.
             ids.len() == depth && ids.last().is_some_and(|inside| !spared.contains(inside))
         };
-        let mut found = Vec::new();
-        let mut parents = vec![self];
-        while let Some(parent) = parents.pop() {
-            let children = parent.children();
-            parents.extend(children.iter().map(|(child, _)| *child));
-            found.extend(
-                children
-                    .into_iter()
-                    .filter(|(child, _)| is_ended(child.init())),
-            );
+        let mut killed = HashSet::new();
+        for _ in 0..MAX_ROUNDS {
+            let Ok(init) = ProcessDescriptor::open(self.init()) else {
+                return;
+            };
+            if !self.is_there() {
+                return;
+            }
+            let known = killed.len();
+            let mut generation = init.children_of(self.init());
+            while !generation.is_empty() {
+                for (pid, process) in &generation {
+                    if is_ended(*pid) {
+                        // A process that is gone needs no signal.
+                        let _ = process.signal(Signal::KILL);
+                        killed.insert(*pid);
+                    }
+                }
+                let children = generation.iter();
+                let children = children.flat_map(|(pid, process)| process.children_of(*pid));
+                generation = children.collect();
+            }
+            if killed.len() == known {
+                return;
+            }
         }
-        for (_, process) in found {
-            // A process that is gone needs no signal.
-            let _ = process.signal(Signal::KILL);
-        }
-    }
-
-    /// The children of the first process with their descriptors. They are listed again after they were opened: see [`hold`](SessionProcesses::hold).
-    fn children(self) -> Vec<(SessionProcesses, ProcessDescriptor)> {
-        let of_process = || ProcEntry::of(self.init()).children();
-        let open = |pid| {
-            let process = ProcessDescriptor::open(pid).ok()?;
-            Some((SessionProcesses::below(pid), process))
-        };
-        let opened: Vec<_> = of_process().into_iter().filter_map(open).collect();
-        if opened.is_empty() {
-            return opened;
-        }
-        let listed: HashSet<u32> = of_process().into_iter().collect();
-        let is_there = self.is_there();
-        let is_own = |(child, _): &(SessionProcesses, ProcessDescriptor)| {
-            is_there && listed.contains(&child.init())
-        };
-        opened.into_iter().filter(is_own).collect()
     }
 
     /// Descriptors of those of the processes that belong to the session. They are listed again after they were opened: an id that is
@@ -135,6 +130,28 @@ impl ProcessDescriptor {
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Whether the process has its id still. It may have ended, but its parent has not waited for it.
+    fn is_there(&self) -> bool {
+        const NO_SIGNAL: usize = 0;
+        let arguments = [self.0.as_raw_fd() as usize, NO_SIGNAL, 0, 0];
+        // SAFETY: the call takes numbers, and no details of a signal.
+        unsafe { syscall(nr::PIDFD_SEND_SIGNAL, arguments) }.is_ok()
+    }
+
+    /// The children of this process, whose id is `pid`, with their descriptors. They are listed again after they were opened: see
+    /// [`hold`](SessionProcesses::hold).
+    fn children_of(&self, pid: u32) -> Vec<(u32, ProcessDescriptor)> {
+        let open = |child| Some((child, ProcessDescriptor::open(child).ok()?));
+        let listed = || ProcEntry::of(pid).children().into_iter();
+        let mut opened: Vec<_> = listed().filter_map(open).collect();
+        if !opened.is_empty() {
+            let listed: HashSet<u32> = listed().collect();
+            let is_there = self.is_there();
+            opened.retain(|(child, _)| is_there && listed.contains(child));
+        }
+        opened
     }
 }
 

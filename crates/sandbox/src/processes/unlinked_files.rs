@@ -5,6 +5,7 @@
 
 use crate::SessionProcesses;
 use crate::processes::proc_entry::{ProcEntry, maps};
+use crate::processes::side_by_side::side_by_side;
 use rustix::fs::makedev;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -66,13 +67,12 @@ impl SessionProcesses {
         // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
         let of_init = deleted_mappings(&self.init().to_string(), devices, workspace);
         let of_init: HashSet<u64> = of_init.iter().map(|mapping| mapping.inode).collect();
-        for pid in self.ids() {
-            let mut of_process = HashMap::new();
-            for task in tables_of(pid) {
-                unlinked_files.add_open(&task, devices, &mut of_process);
-            }
+        let ids: Vec<u32> = self.ids().collect();
+        let open = side_by_side(&ids, |pid| UnlinkedFiles::open_in(*pid, devices));
+        for (pid, (files, of_process)) in ids.iter().zip(open) {
+            unlinked_files.unlinked.extend(files.unlinked);
             // Init's own lead to the host and to forks, and no code can send to them.
-            if pid != self.init() {
+            if *pid != self.init() {
                 sockets.extend(of_process);
             }
         }
@@ -126,6 +126,15 @@ impl UnlinkedFiles {
 
     fn forget(&mut self, inodes: &HashSet<u64>) {
         self.unlinked.retain(|inode, _| !inodes.contains(inode));
+    }
+
+    /// The files without a name that a process has open, and how many descriptors wait in each of its sockets.
+    fn open_in(pid: u32, devices: &[u64]) -> (UnlinkedFiles, HashMap<u64, u64>) {
+        let (mut files, mut sockets) = (UnlinkedFiles::default(), HashMap::new());
+        for task in tables_of(pid) {
+            files.add_open(&task, devices, &mut sockets);
+        }
+        (files, sockets)
     }
 
     fn add_open(&mut self, task: &str, devices: &[u64], sockets: &mut HashMap<u64, u64>) {

@@ -73,6 +73,21 @@ struct GuardState {
     nudge: Notify,
 }
 
+impl GuardState {
+    /// Kills the session's processes if it has `added` more than it may, unless another look has done so. On the thread that looked: another one
+    /// would have to wait for a processor first, while the session writes.
+    fn end_if_over(&self, meter: &DiskMeter, commands: &GuardCommands, added: Added) {
+        // The host may be at work on the files by now, or a cell has begun.
+        let is_current = lock(&self.commands).since == commands.since;
+        let Some(hit) = added.over(commands.limit).filter(|_| is_current) else {
+            return;
+        };
+        if lock(&self.hit).replace(hit).is_none() {
+            meter.kill_code();
+        }
+    }
+}
+
 impl DiskGuard {
     pub(crate) fn new(meter: Arc<DiskMeter>) -> DiskGuard {
         let commands = GuardCommands {
@@ -216,7 +231,7 @@ impl GuardTask {
             let enough = commands
                 .limit
                 .filter(|_| commands.target == WatchTarget::Cell);
-            let Some((look, standstill)) = self.look(enough).await else {
+            let Some((look, standstill)) = self.look(&commands, enough).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.
@@ -228,10 +243,9 @@ impl GuardTask {
             };
             self.note(&look, added, begun);
             self.has_taken_news |= look.added.is_growing;
-            if is_current && let Some(hit) = added.over(commands.limit) {
-                *lock(&self.state.hit) = Some(hit);
-                let meter = Arc::clone(&self.meter);
-                let _ = spawn_blocking(move || meter.kill_code()).await;
+            if added.over(commands.limit).is_some() {
+                let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
+                let _ = spawn_blocking(move || state.end_if_over(&meter, &commands, added)).await;
             }
             // Init must run to end the others.
             drop(standstill);
@@ -245,11 +259,22 @@ impl GuardTask {
     ///
     /// To look at many processes takes long. So files with a name are looked at again all the time, and if they alone are over the limit
     /// `enough`, nothing else is waited for.
-    async fn look(&mut self, enough: Option<u64>) -> Option<(Look, Option<Standstill>)> {
+    async fn look(
+        &mut self,
+        commands: &GuardCommands,
+        enough: Option<u64>,
+    ) -> Option<(Look, Option<Standstill>)> {
         let floods = self.last.files > MANY_FILES || self.meter.has_lost_paths();
         self.has_taken_news = false;
-        let meter = Arc::clone(&self.meter);
-        let mut looking = spawn_blocking(move || meter.look(enough));
+        let (state, meter, commands) =
+            (Arc::clone(&self.state), Arc::clone(&self.meter), *commands);
+        let mut looking = spawn_blocking(move || {
+            let look = meter.look(enough);
+            if enough.is_some() {
+                state.end_if_over(&meter, &commands, look.added);
+            }
+            look
+        });
         let limit = sleep(STANDSTILL_AFTER);
         tokio::pin!(limit);
         let mut pause = MIN_PAUSE;
@@ -260,8 +285,12 @@ impl GuardTask {
                 () = sleep(pause), if enough.is_some() && !floods => {}
             }
             let begun = Instant::now();
-            let meter = Arc::clone(&self.meter);
-            let names = spawn_blocking(move || meter.look_at_names());
+            let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
+            let names = spawn_blocking(move || {
+                let added = meter.look_at_names();
+                state.end_if_over(&meter, &commands, added);
+                added
+            });
             let added = names.await.ok()?;
             // Most of the time is left to the look at everything.
             pause = (3 * begun.elapsed()).clamp(MIN_PAUSE, MAX_REST);

@@ -133,6 +133,7 @@ pub const PERF_EVENT_OPEN: usize = 241;
 pub const PERSONALITY: usize = 92;
 pub const PIDFD_GETFD: usize = 438;
 pub const PIDFD_OPEN: usize = 434;
+pub const PIDFD_SEND_SIGNAL: usize = 424;
 pub const PIPE2: usize = 59;
 pub const PIVOT_ROOT: usize = 41;
 pub const PRCTL: usize = 167;

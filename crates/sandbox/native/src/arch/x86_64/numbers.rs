@@ -144,6 +144,7 @@ pub const PERF_EVENT_OPEN: usize = 298;
 pub const PERSONALITY: usize = 135;
 pub const PIDFD_GETFD: usize = 438;
 pub const PIDFD_OPEN: usize = 434;
+pub const PIDFD_SEND_SIGNAL: usize = 424;
 pub const PIPE2: usize = 293;
 pub const PIPE: usize = 22;
 pub const PIVOT_ROOT: usize = 155;
