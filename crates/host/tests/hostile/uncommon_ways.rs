@@ -3,9 +3,10 @@
 
 use super::common::{behind, run, short, wait};
 use super::kernel_memory::is_bounded;
-use cellblock_protocol::Status::Success;
-use cellblock_protocol::{Isolation, Limits, Rung};
+use cellblock_protocol::Status::{Crashed, Success};
+use cellblock_protocol::{Cell, Isolation, Limits, Rung};
 use serde_json::Map;
+use std::time::Duration;
 
 #[test]
 fn connections_whose_other_end_does_not_read() {
@@ -46,6 +47,43 @@ while got < WANTED and time.monotonic() < end:
 hold(got)
 ",
     );
+}
+
+/// What `/proc` tells of an instance of epoll has a line for each watch. The kernel keeps this text for every descriptor that was read.
+#[test]
+fn texts_about_watches_that_are_kept_open() {
+    const ATTACK: &str = r"
+import fcntl, os, select, time
+TEXTS, TEXT_BYTES = 75, 4 << 20
+epoll = select.epoll()
+# A watch stays when its descriptor is closed and another one has the same file: so there are more watches than descriptors.
+files = [fcntl.fcntl(os.eventfd(0), fcntl.F_DUPFD, 900) for _ in range(37)]
+for file in files:
+    for number in range(50, 890):
+        os.dup2(file, number)
+        epoll.register(number)
+os.closerange(50, 890)
+r, w = os.pipe()
+for _ in range(2):
+    if os.fork() == 0:
+        texts = []
+        while True:
+            texts.append(os.open(f'/proc/self/fdinfo/{epoll.fileno()}', os.O_RDONLY))
+            os.read(texts[-1], 1)
+            os.write(w, b'x')
+for _ in range(TEXTS):
+    os.read(r, 1)
+print('held', TEXTS * TEXT_BYTES)
+";
+    let limits = Limits {
+        memory: 128 << 20,
+        ..Limits::default()
+    };
+    let session = behind(Isolation::default(), limits, &Map::new());
+    let cell = Cell::new(ATTACK).timeout(Duration::from_secs(120));
+    let result = run(&session, cell);
+    assert_eq!(result.status, Crashed, "{}", short(&result));
+    wait(session.close());
 }
 
 #[test]

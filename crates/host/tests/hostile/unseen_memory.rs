@@ -43,6 +43,23 @@ count()
     );
 }
 
+/// Each ended thread uses the same memory as another one to the kernel: none.
+#[test]
+fn processes_that_take_memory_after_their_first_thread_has_ended() {
+    are_counted(
+        r"
+def keep_later():
+    time.sleep(0.5)
+    keep()
+for _ in range(8):
+    if os.fork() == 0:
+        threading.Thread(target=keep_later).start()
+        libc.syscall(60, 0)
+count()
+",
+    );
+}
+
 #[test]
 fn processes_that_a_second_thread_started() {
     are_counted(

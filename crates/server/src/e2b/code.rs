@@ -3,6 +3,7 @@
 use super::contexts::{CodeContext, Language};
 use super::error::E2bError;
 use super::execute;
+use super::lookup::Admitted;
 use super::sandbox::{Sandbox, lock};
 use crate::state::AppState;
 use axum::body::Bytes;
@@ -68,10 +69,9 @@ struct ExecuteRequest {
 
 async fn run(
     State(state): State<AppState>,
-    headers: HeaderMap,
+    Admitted { sandbox, .. }: Admitted<CodeError>,
     body: Bytes,
 ) -> Result<Response, CodeError> {
-    let sandbox = state.sandbox_of(&headers).await?;
     let request: ExecuteRequest = parse(&body)?;
     let context = match (&request.context_id, &request.language) {
         (Some(_), Some(_)) => {
@@ -108,10 +108,9 @@ struct ContextRequest {
 
 async fn create(
     State(state): State<AppState>,
-    headers: HeaderMap,
+    Admitted { sandbox, .. }: Admitted<CodeError>,
     body: Bytes,
 ) -> Result<Json<Value>, CodeError> {
-    let sandbox = state.sandbox_of(&headers).await?;
     let request: ContextRequest = parse(&body)?;
     let language = Language::named(request.language.as_deref())?;
     let context = CodeContext::create(&state, &sandbox, language, request.cwd).await?;

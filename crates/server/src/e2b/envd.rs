@@ -2,7 +2,7 @@
 
 use super::connect::{RpcCode, RpcError, failed_stream, stream_request, unary_request};
 use super::error::E2bError;
-use super::lookup::check_user;
+use super::lookup::{Admitted, check_user};
 use super::sandbox::Sandbox;
 use super::{filesystem, http_files, process, process_stream, watch};
 use crate::state::AppState;
@@ -54,16 +54,12 @@ async fn variables(
 
 /// A call of a Connect service.
 async fn call(
-    State(state): State<AppState>,
     Path((service, method)): Path<(String, String)>,
     headers: HeaderMap,
+    // Errors before the call begins are those of the proxy in front of envd.
+    Admitted { sandbox, .. }: Admitted<E2bError>,
     body: Bytes,
 ) -> Response {
-    // Errors before the call begins are those of the proxy in front of envd.
-    let sandbox = match state.sandbox_of(&headers).await {
-        Ok(sandbox) => sandbox,
-        Err(error) => return error.into_response(),
-    };
     let call = Call {
         sandbox,
         headers,

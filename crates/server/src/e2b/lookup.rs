@@ -5,11 +5,14 @@ use super::sandbox::{Resume, RunState, Sandbox};
 use super::{CODE_PORT, ENVD_PORT};
 use crate::auth::Caller;
 use crate::state::AppState;
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
@@ -59,6 +62,26 @@ fn address_in_host(host: &str, domain: &str) -> Option<(String, u16)> {
 /// The id without the part behind it that older clients add.
 pub(super) fn bare_id(id: &str) -> &str {
     id.split('-').next().unwrap_or(id)
+}
+
+/// The sandbox of a request that has its access token. `E` is how the service tells errors.
+///
+/// Stands before the body among the arguments of a handler: of a request without the token, nothing is read into memory.
+pub(super) struct Admitted<E> {
+    pub(super) sandbox: Arc<Sandbox>,
+    error: PhantomData<E>,
+}
+
+impl<E: From<E2bError> + IntoResponse> FromRequestParts<AppState> for Admitted<E> {
+    type Rejection = E;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, E> {
+        let sandbox = state.sandbox_of(&parts.headers).await?;
+        Ok(Admitted {
+            sandbox,
+            error: PhantomData,
+        })
+    }
 }
 
 impl AppState {

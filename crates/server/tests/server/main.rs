@@ -31,3 +31,4 @@ mod serving;
 mod sessions;
 mod shares;
 mod strangers;
+mod unfinished_bodies;

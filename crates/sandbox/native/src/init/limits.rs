@@ -9,9 +9,9 @@ use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
-    Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
+    Census, Counted, DescriptorCensus, MAX_LOCKS, WatchCensus, locks,
 };
-use crate::init::watchdog::{self, Finding, MemorySample, Watched};
+use crate::init::watchdog::{self, Finding, MemorySample, Watched, open_texts};
 use crate::sys::{Errno, Pid, monotonic_milliseconds, nr, poll, signals};
 use crate::walls::limits;
 use crate::wire::message::from_init;
@@ -56,11 +56,12 @@ impl Session {
         if self.init.head.is_none() || self.unclaimed {
             return;
         }
-        let is_over = self.objects.has_epoll() && self.has_too_many_watches()
-            || self.init.memory > 0 && self.has_too_many_locks();
-        if is_over {
+        let census = self.count_watches();
+        let locks = self.count_locks();
+        if census.is_over() || locks > MAX_LOCKS {
             self.end_largest(Reason::UserObjects);
         } else if self.init.memory > 0 {
+            self.text_bytes = open_texts::most_for_one(census.watches(), locks);
             self.watch_memory();
         }
         self.follow_other_processes();
@@ -86,10 +87,14 @@ impl Session {
         };
     }
 
-    fn has_too_many_locks(&self) -> bool {
+    /// Where init counts memory: how many locks on parts of files the session holds.
+    fn count_locks(&self) -> u64 {
+        if self.init.memory == 0 {
+            return 0;
+        }
         let processes = self.init.proc_directory;
         let preserved = self.standbys_and_forks();
-        has_too_many_locks(processes, |pid| match self.init.reach {
+        locks(processes, |pid| match self.init.reach {
             Reach::Namespace => !preserved.is_protected(pid),
             // The list is that of the whole machine.
             Reach::Descendants => is_descendant(processes, pid),
@@ -132,6 +137,7 @@ impl Session {
             preserved: Uncounted(self.standbys_and_forks()),
             standbys,
             pipe_bytes: self.objects.pipe_bytes(),
+            text_bytes: self.text_bytes,
         }
     }
 
@@ -177,8 +183,11 @@ impl Session {
         self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
     }
 
-    fn has_too_many_watches(&self) -> bool {
+    fn count_watches(&self) -> WatchCensus {
         let mut census = WatchCensus::new();
+        if !self.objects.has_epoll() {
+            return census;
+        }
         let preserved = self.standbys_and_forks();
         let processes = self.init.proc_directory;
         each_process(self.init.reach, processes, |pid| {
@@ -186,7 +195,7 @@ impl Session {
                 census.add(processes, pid);
             }
         });
-        census.is_over()
+        census
     }
 
     /// A call starts a process or a thread, and the kernel would count others of the user as well.

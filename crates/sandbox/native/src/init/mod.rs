@@ -111,6 +111,7 @@ pub fn run(init: Init) -> ! {
         has_unreaped: false,
         objects: UserObjects::default(),
         shared_memory: SharedMemory::default(),
+        text_bytes: 0,
         starts: TaskStarts::default(),
         copy_since: None,
         own_sockets: 0,
@@ -273,6 +274,8 @@ struct Session {
     objects: UserObjects,
     /// What the session was allowed of shared memory without a name.
     shared_memory: SharedMemory,
+    /// The most that the kernel keeps for one text of `/proc` that the session has open.
+    text_bytes: u64,
     /// Where the limit of processes is held by init.
     starts: TaskStarts,
     /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.

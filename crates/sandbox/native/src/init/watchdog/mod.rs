@@ -5,6 +5,7 @@ pub mod calls_under_way;
 pub mod doubt;
 pub mod kernel_memory;
 pub mod memory_user;
+pub mod open_texts;
 pub mod process_memory;
 pub mod shared_memory;
 pub mod socket_memory;
@@ -103,6 +104,8 @@ pub struct Watched<'a, P> {
     pub standbys: &'a [Pid],
     /// Bytes that the session's pipes can hold.
     pub pipe_bytes: u64,
+    /// The most that the kernel keeps for one text of `/proc` that the session has open.
+    pub text_bytes: u64,
 }
 
 /// What a session holds, but for its standbys.
@@ -111,6 +114,28 @@ struct HeldMemory {
     doubt: Doubt,
     /// What the head has in common with others: standbys, and whatever it forked.
     shared_by_head: u64,
+}
+
+/// A process beside the head.
+#[derive(Clone, Copy)]
+struct Beside {
+    pid: Pid,
+    /// A thread of the process that lives.
+    thread: Pid,
+    /// Whether the process uses the memory of the head.
+    of_head: MemoryUser,
+    share: Share,
+}
+
+impl Default for Beside {
+    fn default() -> Beside {
+        Beside {
+            pid: 0,
+            thread: 0,
+            of_head: MemoryUser::Apart,
+            share: Share::default(),
+        }
+    }
 }
 
 impl HeldMemory {
@@ -148,12 +173,15 @@ impl<P: Protected> Watched<'_, P> {
         let mut most = named + in_kernel;
         self.each_counted(|pid| {
             let memory = self.of(pid);
-            most += memory.most(most_areas);
+            most += memory.most(most_areas) + memory.descriptors * self.text_bytes;
             if !has_own_network {
                 most += memory.most_for_sockets();
             }
         });
         most += self.page_tables_of_standbys();
+        for standby in self.standbys {
+            most += self.of(*standby).descriptors * self.text_bytes;
+        }
         most += self
             .standbys
             .iter()
@@ -187,24 +215,35 @@ impl<P: Protected> Watched<'_, P> {
                 Ok(areas) => own += areas,
                 Err(areas) => doubt.add(None, areas),
             }
+            match open_texts::count(self.proc_directory, thread) {
+                Some(texts) => own += texts * self.text_bytes,
+                None => doubt.add(None, memory.descriptors * self.text_bytes),
+            }
         });
-        let share_of =
-            |pid| Share::of(self.proc_directory, living_thread(self.proc_directory, pid));
-        let mut beside_head = [(0, MemoryUser::Apart, Share::default()); MAX_COMPARED];
+        in_kernel += self.texts_of_standbys();
+        let head_thread = living_thread(self.proc_directory, self.head);
+        let user = |first, second| MemoryUser::of(self.proc_directory, first, second);
+        let mut beside_head = [Beside::default(); MAX_COMPARED];
         let mut compared = 0;
         self.each_counted(|pid| {
             if own > limit || pid == self.head {
                 return;
             }
-            let user = MemoryUser::of(self.head, pid);
-            let is_counted =
-                |(other, ..): &(Pid, _, _)| MemoryUser::of(*other, pid) == MemoryUser::Same;
-            if user == MemoryUser::Same || beside_head[..compared].iter().any(is_counted) {
+            let thread = living_thread(self.proc_directory, pid);
+            let of_head = user(head_thread, thread);
+            let is_counted = |other: &Beside| user(other.thread, thread) == MemoryUser::Same;
+            if of_head == MemoryUser::Same || beside_head[..compared].iter().any(is_counted) {
                 return;
             }
-            match (share_of(pid), beside_head.get_mut(compared)) {
+            let share = Share::of(self.proc_directory, thread);
+            match (share, beside_head.get_mut(compared)) {
                 (Some(share), Some(slot)) => {
-                    *slot = (pid, user, share);
+                    *slot = Beside {
+                        pid,
+                        thread,
+                        of_head,
+                        share,
+                    };
                     compared += 1;
                 }
                 (Some(share), None) => own += share.own,
@@ -212,7 +251,7 @@ impl<P: Protected> Watched<'_, P> {
             }
         });
         // After the others: one that was just forked from the head has pages in common with it, and the head must show them too.
-        let head = share_of(self.head);
+        let head = Share::of(self.proc_directory, head_thread);
         match head {
             // The head counts in full: what it shares with its standbys is still its own.
             Some(head) => {
@@ -229,9 +268,15 @@ impl<P: Protected> Watched<'_, P> {
         }
         own += unreadable.certain(shared_by_head);
         unreadable.add_to(&mut doubt, shared_by_head);
-        for (pid, user, share) in &beside_head[..compared] {
+        for Beside {
+            pid,
+            of_head,
+            share,
+            ..
+        } in &beside_head[..compared]
+        {
             // The rest may be the head's pages, which are counted already: a standby that is not hidden yet has nothing else.
-            let certain = share.own_beside(&head.unwrap_or_default(), *user);
+            let certain = share.own_beside(&head.unwrap_or_default(), *of_head);
             own += certain;
             doubt.add(Some(*pid), share.own.saturating_sub(certain));
             shared += share.shared;
@@ -299,6 +344,15 @@ impl<P: Protected> Watched<'_, P> {
         let mut census = DescriptorCensus::new();
         self.each_counted(|pid| census.add(self.proc_directory, pid));
         census.sockets()
+    }
+
+    /// Bytes of texts of `/proc` that standbys have open, as far as init may look: the head may have closed them.
+    fn texts_of_standbys(&self) -> u64 {
+        let texts = self
+            .standbys
+            .iter()
+            .filter_map(|pid| open_texts::count(self.proc_directory, *pid));
+        texts.sum::<u64>() * self.text_bytes
     }
 
     fn page_tables_of_standbys(&self) -> u64 {

@@ -41,7 +41,7 @@ impl ProcessMemory {
     /// Of this process. One that has ended holds nothing.
     pub fn of(proc_directory: Fd, pid: Pid) -> ProcessMemory {
         let memory = ProcessMemory::of_thread(proc_directory, pid);
-        if memory.mapped > 0 {
+        if memory.is_there() {
             return memory;
         }
         match living_thread(proc_directory, pid) {
@@ -50,7 +50,8 @@ impl ProcessMemory {
         }
     }
 
-    fn of_thread(proc_directory: Fd, thread: Pid) -> ProcessMemory {
+    /// Of the process of this thread, as the directory of the thread shows it: nothing when the thread has ended.
+    pub(super) fn of_thread(proc_directory: Fd, thread: Pid) -> ProcessMemory {
         let mut buffer = [0; 4096];
         let text = Text::<32>::new(format_args!("{thread}/status"))
             .and_then(|path| read_file_at(proc_directory, path.as_c_str(), &mut buffer));
@@ -78,6 +79,11 @@ impl ProcessMemory {
             }
         }
         found
+    }
+
+    /// Whether there is any: a thread that has ended uses none.
+    pub(super) fn is_there(self) -> bool {
+        self.mapped > 0
     }
 
     /// Its heap and the like, with every page counted once: a page of this kind is in one process only once. Reading this takes no lock of the process.
@@ -135,7 +141,7 @@ pub fn living_thread(proc_directory: Fd, pid: Pid) -> Pid {
     let Ok(threads) = threads else { return pid };
     let mut living = None;
     each_entry(threads, |thread| {
-        let is_living = || ProcessMemory::of_thread(threads, thread).mapped > 0;
+        let is_living = || ProcessMemory::of_thread(threads, thread).is_there();
         if living.is_none() && is_living() {
             living = Some(thread);
         }

@@ -275,6 +275,11 @@ impl WatchCensus {
         });
     }
 
+    /// How many there are: at least, when they are too many.
+    pub fn watches(&self) -> u64 {
+        self.watches
+    }
+
     /// Whether there are more than one session may have.
     pub fn is_over(&self) -> bool {
         self.watches > MAX_WATCHES
@@ -287,10 +292,10 @@ impl Default for WatchCensus {
     }
 }
 
-/// Whether processes of which `is_own` says so hold more locks on parts of files than one session may.
+/// How many locks on parts of files the processes hold of which `is_own` says so.
 ///
-/// To read a long list of locks takes the kernel very long, so it is not read to its end.
-pub fn has_too_many_locks(proc_directory: Fd, is_own: impl Fn(Pid) -> bool) -> bool {
+/// To read a long list of locks takes the kernel very long, so it is not read further than to the first lock that is too many.
+pub fn locks(proc_directory: Fd, is_own: impl Fn(Pid) -> bool) -> u64 {
     let mut last = (0, false);
     let mut count = 0;
     let _ = each_line_while_at(proc_directory, c"locks", |line| {
@@ -302,7 +307,7 @@ pub fn has_too_many_locks(proc_directory: Fd, is_own: impl Fn(Pid) -> bool) -> b
         }
         count <= MAX_LOCKS
     });
-    count > MAX_LOCKS
+    count
 }
 
 /// The process whose lock on a part of a file a line of `locks` shows.
@@ -326,7 +331,7 @@ fn watches_of(proc_directory: Fd, pid: Pid, number: Fd) -> u64 {
 }
 
 /// How many descriptors wait to be received from a Unix socket.
-fn descriptors_in(proc_directory: Fd, pid: Pid, number: Fd) -> u64 {
+pub(super) fn descriptors_in(proc_directory: Fd, pid: Pid, number: Fd) -> u64 {
     const NAME: &[u8] = b"scm_fds:";
     let mut count = 0;
     if let Ok(path) = Text::<64>::new(format_args!("{pid}/fdinfo/{number}")) {
@@ -369,7 +374,11 @@ fn is_one_file((process, number): (Pid, Fd), (other, other_number): (Pid, Fd)) -
 
 /// Calls `visit` with each descriptor of a process and what its link says. Returns whether one may look: a process that has ended has none, also while it waits for
 /// its parent.
-fn each_descriptor(proc_directory: Fd, pid: Pid, mut visit: impl FnMut(Fd, &[u8])) -> bool {
+pub(super) fn each_descriptor(
+    proc_directory: Fd,
+    pid: Pid,
+    mut visit: impl FnMut(Fd, &[u8]),
+) -> bool {
     let directory = Text::<32>::new(format_args!("{pid}/fd"))
         .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
     let Ok(directory) = directory else {

@@ -1,0 +1,64 @@
+//! Requests whose bodies do not end, from callers without a login: they must not fill the memory of the server.
+
+use crate::common::TestServer;
+use axum::body::{Body, Bytes};
+use axum::http::{Method, StatusCode};
+use futures_util::{StreamExt as _, stream};
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+/// A body that sends some bytes, and then neither more nor its end.
+fn unfinished(bytes: usize) -> Body {
+    let sent = stream::iter([Ok::<_, Infallible>(Bytes::from(vec![b' '; bytes]))]);
+    Body::from_stream(sent.chain(stream::pending()))
+}
+
+#[tokio::test]
+async fn a_service_inside_a_sandbox_reads_no_body_without_the_token_of_the_sandbox() {
+    let server = TestServer::new().await;
+    for (port, path) in [
+        ("49999", "/execute"),
+        ("49999", "/contexts"),
+        ("49983", "/process.Process/List"),
+        ("49983", "/filesystem.Filesystem/Stat"),
+        ("49983", "/files?path=a"),
+    ] {
+        for token in [None, Some("wrong")] {
+            let mut caller = server
+                .anyone()
+                .with("e2b-sandbox-id", "i1")
+                .with("e2b-sandbox-port", port);
+            if let Some(token) = token {
+                caller = caller.with("x-access-token", token);
+            }
+            let request = caller.request(Method::POST, path, unfinished(1 << 20));
+            let answer = tokio::time::timeout(Duration::from_secs(20), server.send(request)).await;
+            let answer = answer.unwrap_or_else(|_| panic!("{path} waits for the body"));
+            let is_refused = matches!(answer.status.as_u16(), 401 | 502);
+            assert!(is_refused, "{path}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn texts_to_render_that_do_not_end_take_a_bounded_part_of_memory() {
+    const BYTES: usize = 20 << 20;
+    let server = TestServer::new().await;
+    let request = |body| {
+        let caller = server.anyone().with("content-type", "application/json");
+        caller.request(Method::POST, "/web/render", body)
+    };
+    let begin = Instant::now();
+    let mut waiting = stream::FuturesUnordered::new();
+    // The first ones wait for the rest of their bodies. One that comes when too much is held is refused at once.
+    for _ in 0..10 {
+        waiting.push(server.send(request(unfinished(BYTES))));
+    }
+    let refused = waiting.next().await.expect("an answer");
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{refused:?}");
+    assert!(begin.elapsed() < Duration::from_secs(15));
+    drop(waiting);
+    let body = Body::from(r#"[{"kind": "markdown", "text": "*a*"}]"#);
+    let answer = server.send(request(body)).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+}
