@@ -49,7 +49,7 @@ pub use names::{InvalidName, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, 
 pub use node::{MAX_WAITING, Measure, Node, NodeOptions, REPLY_WITHIN};
 pub use operator::{OperatorError, set_node_state};
 pub use owner::{AdoptError, Owner, OwnerServices, RunError};
-pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait, wait_of};
+pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime, timeout};
 pub use writer::JournalWriter;

@@ -21,6 +21,9 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 /// How long a reader may be silent before the server removes it.
 const READER_AGE: Duration = Duration::from_secs(30);
 
+/// How long the message stays that says that an entry was removed. Followers read everything anew more often than that.
+const REMOVAL_AGE: Duration = Duration::from_secs(3600);
+
 /// A message of a stream.
 pub(super) struct ReadMessage {
     pub(super) subject: String,
@@ -39,7 +42,18 @@ pub(super) struct Log {
 impl Log {
     /// Opens a stream, or makes it.
     pub(super) async fn open(context: &Context, config: Config) -> Result<Log, EngineError> {
-        let stream = context.get_or_create_stream(config).await.map_err(failed)?;
+        let has_removals = config.allow_message_ttl;
+        let mut stream = context.get_or_create_stream(config).await.map_err(failed)?;
+        let known = &stream.cached_info().config;
+        if has_removals && !known.allow_message_ttl {
+            // A stream of an older version.
+            let config = Config {
+                allow_message_ttl: true,
+                ..known.clone()
+            };
+            context.update_stream(&config).await.map_err(failed)?;
+            stream = context.get_stream(&config.name).await.map_err(failed)?;
+        }
         Ok(Log {
             context: context.clone(),
             stream,
@@ -60,6 +74,13 @@ impl Log {
     /// Appends to a subject.
     pub(super) async fn put(&self, subject: String, record: Bytes) -> Result<(), EngineError> {
         let message = PublishMessage::build().payload(record);
+        let published = self.publish(subject, message).await;
+        published.map(drop).map_err(failed)
+    }
+
+    /// Replaces the messages of a subject by an empty one, which followers see and which goes away by itself.
+    pub(super) async fn put_removal(&self, subject: String) -> Result<(), EngineError> {
+        let message = PublishMessage::build().ttl(REMOVAL_AGE);
         let published = self.publish(subject, message).await;
         published.map(drop).map_err(failed)
     }

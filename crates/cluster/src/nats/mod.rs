@@ -14,6 +14,7 @@
 //! | router | none | `cb.r.NODE` | not kept |
 
 mod blobs;
+mod directory;
 mod events;
 mod examine;
 mod log;
@@ -80,6 +81,7 @@ pub async fn connect(
 
     let sessions = log(Config {
         max_messages_per_subject: 1,
+        allow_message_ttl: true,
         ..stream("sessions", "s.*")
     });
     let nodes = log(Config {
@@ -90,6 +92,7 @@ pub async fn connect(
     });
     let runs = log(Config {
         max_messages_per_subject: 1,
+        allow_message_ttl: true,
         ..stream("runs", "q.*")
     });
     let events = log(Config {
@@ -107,7 +110,7 @@ pub async fn connect(
         shards.push(log(config).await?);
     }
     Ok(Engine {
-        directory: Arc::new(sessions::NatsDirectory::new(
+        directory: Arc::new(directory::NatsDirectory::new(
             sessions.await?,
             format!("{prefix}.s."),
         )),
@@ -118,7 +121,7 @@ pub async fn connect(
         )),
         journals: Arc::new(sessions::NatsJournals::new(shards, prefix)),
         router: Arc::new(router::NatsRouter::new(client.clone(), reconnects, prefix)),
-        runs: Arc::new(sessions::NatsDirectory::new(
+        runs: Arc::new(directory::NatsDirectory::new(
             runs.await?,
             format!("{prefix}.q."),
         )),

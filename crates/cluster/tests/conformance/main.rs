@@ -6,6 +6,7 @@
 )]
 
 mod checks;
+mod counted;
 
 use cellblock_cluster::engine::Engine;
 use cellblock_cluster::{Runtime, TokioRuntime, embedded};
@@ -49,6 +50,9 @@ macro_rules! conformance {
             a_run_is_taken_once_and_its_first_end_stays
             a_run_whose_node_is_gone_goes_on_elsewhere_from_its_record
             a_run_of_a_living_node_stays_there
+            the_cost_of_a_run_does_not_grow_with_the_queue
+            a_queue_learns_what_other_nodes_do
+            a_follower_is_told_entries_and_then_changes
             a_session_that_its_node_does_not_have_can_be_taken
             a_session_that_its_node_has_is_let_go_of_first
             a_removed_entry_is_gone_and_epochs_go_on
