@@ -20,6 +20,7 @@
 //! | [`RunQueue`] | runs that wait for a node, in fair shares, and the node that each has |
 //! | [`Gateway`] | finds the node of a session, repeats requests, has sessions adopted |
 //! | [`placement`] | the choice of a node |
+//! | [`retention`] | what is deleted, and when |
 //! | [`history`] | checks that what callers saw is what a session allows |
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,7 @@ mod owner;
 pub mod placement;
 mod queue;
 mod record;
+pub mod retention;
 mod runtime;
 mod writer;
 

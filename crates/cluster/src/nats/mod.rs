@@ -10,7 +10,7 @@
 //! | journals | `cb_journal_SHARD` | `cb.j.SHARD.SESSION` | file, all |
 //! | runs | `cb_runs` | `cb.q.RUN` | file, the last message of each subject, until the run has ended |
 //! | events | `cb_events` | `cb.e.SESSION` | memory, ten minutes |
-//! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file |
+//! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file, the last message of each subject, until no record names the blob |
 //! | router | none | `cb.r.NODE` | not kept |
 
 mod blobs;
@@ -103,7 +103,10 @@ pub async fn connect(
         no_ack: true,
         ..stream("events", "e.*")
     });
-    let blobs = log(stream("blobs", "b.>"));
+    let blobs = log(Config {
+        max_messages_per_subject: 1,
+        ..stream("blobs", "b.>")
+    });
     let mut shards = Vec::new();
     for number in 0..options.shards {
         let config = stream(&format!("journal_{number}"), &format!("j.{number}.*"));

@@ -138,4 +138,26 @@ impl Journals for NatsJournals {
             Err(failed("the server that was read from is too far behind"))
         })
     }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        Box::pin(async move {
+            let mut names = Vec::new();
+            for (number, shard) in self.shards.iter().enumerate() {
+                let prefix = format!("{}.j.{number}.", self.prefix);
+                let subjects = shard.subjects(&format!("{prefix}*")).await?;
+                let stripped = subjects
+                    .iter()
+                    .filter_map(|name| name.strip_prefix(&prefix));
+                names.extend(stripped.filter_map(|name| SessionId::new(name).ok()));
+            }
+            Ok(names)
+        })
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            let (log, subject) = self.place(session)?;
+            log.purge(subject).await
+        })
+    }
 }

@@ -100,4 +100,14 @@ impl Journals for Counted<dyn Journals> {
         self.1.count("read");
         self.0.read(session, until)
     }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        self.1.count("journals");
+        self.0.list()
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        self.1.count("remove journal");
+        self.0.remove(session)
+    }
 }

@@ -59,6 +59,11 @@ macro_rules! conformance {
             events_come_in_order_and_from_any_place_on
             two_readers_get_all_events
             blobs_are_stored_under_their_digest
+            a_removed_blob_is_gone_and_can_be_put_again
+            a_blob_that_is_put_while_it_is_removed_is_there
+            a_removed_journal_is_gone_and_refuses_its_old_owner
+            a_forgotten_session_leaves_nothing_and_others_keep_what_they_share
+            closed_sessions_are_deleted_after_their_time
             a_session_moves_with_its_variables_and_the_old_owner_is_fenced
             a_key_that_is_sent_a_hundred_times_runs_once
             a_drained_node_has_no_sessions_and_they_go_on_elsewhere

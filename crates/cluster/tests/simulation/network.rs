@@ -287,6 +287,15 @@ impl Journals for Link {
             }),
         )
     }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        Box::pin(self.ask(|base| Box::pin(async move { base.journals.list().await })))
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        let session = session.clone();
+        Box::pin(self.ask(|base| Box::pin(async move { base.journals.remove(&session).await })))
+    }
 }
 
 impl Router for Link {
