@@ -10,6 +10,7 @@ use cellblock_cluster::engine::{
 use cellblock_cluster::{
     BoxFuture, NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
 };
+use cellblock_host::Host;
 use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -31,6 +32,17 @@ impl Node {
         change: impl FnOnce(&mut ServerOptions, &mut ClusterOptions),
     ) -> Node {
         let data = tempfile::tempdir().expect("a directory");
+        let host = host(data.path());
+        Node::start_with(cluster, name, data, host, change).await
+    }
+
+    pub(crate) async fn start_with(
+        cluster: &Cluster,
+        name: &str,
+        data: tempfile::TempDir,
+        host: Host,
+        change: impl FnOnce(&mut ServerOptions, &mut ClusterOptions),
+    ) -> Node {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -41,7 +53,7 @@ impl Node {
         change(&mut options, &mut node);
         let id = node.node.clone();
         options.cluster = Some(node);
-        let server = Server::open(host(data.path()), options).await;
+        let server = Server::open(host, options).await;
         let server = server.expect("a server");
         let stop = CancellationToken::new();
         let (serving, token) = (server.clone(), stop.clone());

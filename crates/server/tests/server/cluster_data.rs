@@ -5,7 +5,11 @@ use crate::runs::scripted;
 use crate::sessions::waiting_call;
 use axum::http::StatusCode;
 use cellblock_cluster::engine::Engine;
+use cellblock_env::{Cancel, Dirs, Environments, Layer, Requirements, Search, Variables};
+use cellblock_host::{Host, PythonChoice};
 use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// All that can be read of an engine: journals, blobs and entries.
@@ -128,4 +132,69 @@ async fn a_deleted_session_leaves_nothing_in_the_engine() {
         .await;
     assert_eq!(deleted.status, StatusCode::OK, "{}", deleted.text());
     assert!(!everything(&cluster.engine).await.contains("shared-bytes"));
+}
+
+/// A node with environments of its own, whose installer finds only the wheels of a directory.
+async fn node_with_wheels(cluster: &Cluster, name: &str, wheels: &Path) -> (Node, Environments) {
+    let data = tempfile::tempdir().expect("a directory");
+    let tools = Dirs::from_process().expect("directories").cache;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let variables = Variables::from_process()
+        .with("XDG_CACHE_HOME", data.path().join("cache"))
+        .with("PATH", format!("{path}:{}/tools/uv/bin", tools.display()))
+        .with("PIP_NO_INDEX", "1")
+        .with("PIP_FIND_LINKS", wheels);
+    let dirs = Dirs::new(&variables).expect("directories");
+    let environments = Environments::new(variables, &dirs);
+    let host = Host::builder()
+        .python(PythonChoice::StandardLibrary)
+        .dirs(dirs)
+        .environments(environments.clone())
+        .build();
+    let host = host.expect("a Python");
+    let node = Node::start_with(cluster, name, data, host, |_, _| {}).await;
+    (node, environments)
+}
+
+async fn install(environments: &Environments) -> Result<Layer, cellblock_env::Error> {
+    let environments = environments.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let interpreter = Search::from_process()?.find()?;
+        let wanted = Requirements::parse(["tiny"])?;
+        environments.make_layer(&interpreter, &[], &wanted, &Cancel::new(), &mut |_| {})
+    });
+    made.await.expect("no panic")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packages_that_one_node_installed_come_to_another_without_an_index() {
+    let wheels = tempfile::tempdir().expect("a directory");
+    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1] + '/tiny-1.0-py3-none-any.whl', 'w') as wheel:\n  info = 'tiny-1.0.dist-info/'\n  wheel.writestr('tiny.py', 'number = 1')\n  wheel.writestr(info + 'METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')\n  wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n  wheel.writestr(info + 'RECORD', ''.join(p + ',,\\n' for p in wheel.namelist()))";
+    let python = Command::new("python3")
+        .args(["-c", script])
+        .arg(wheels.path())
+        .status();
+    assert!(python.expect("Python").success());
+    let cluster = Cluster::new();
+    let (_first, environments) = node_with_wheels(&cluster, "a", wheels.path()).await;
+    let nothing = tempfile::tempdir().expect("a directory");
+    let (_second, elsewhere) = node_with_wheels(&cluster, "b", nothing.path()).await;
+    assert!(install(&elsewhere).await.is_err(), "it has no index");
+    let made = install(&environments).await.expect("a layer");
+    // The archive is stored in the background.
+    let mut taken = install(&elsewhere).await;
+    for _ in 0..200 {
+        if taken.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        taken = install(&elsewhere).await;
+    }
+    let taken = taken.expect("a layer");
+    assert_eq!(
+        (&taken.packages, &taken.installer),
+        (&made.packages, &made.installer)
+    );
+    assert_ne!(taken.path, made.path);
+    assert!(taken.path.expect("a directory").join("tiny.py").is_file());
 }
