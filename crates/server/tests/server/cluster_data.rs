@@ -138,6 +138,11 @@ async fn a_deleted_session_leaves_nothing_in_the_engine() {
 async fn node_with_wheels(cluster: &Cluster, name: &str, wheels: &Path) -> (Node, Environments) {
     let data = tempfile::tempdir().expect("a directory");
     let tools = Dirs::from_process().expect("directories").cache;
+    if !tools.join("tools/uv/bin/uv").exists() {
+        // The first environment of a user brings uv, from the package index.
+        let own = Environments::from_process().expect("directories");
+        install(&own, &[]).await.expect("an installer");
+    }
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = Variables::from_process()
         .with("XDG_CACHE_HOME", data.path().join("cache"))
@@ -156,11 +161,13 @@ async fn node_with_wheels(cluster: &Cluster, name: &str, wheels: &Path) -> (Node
     (node, environments)
 }
 
-async fn install(environments: &Environments) -> Result<Layer, cellblock_env::Error> {
-    let environments = environments.clone();
+async fn install(
+    environments: &Environments,
+    packages: &[&str],
+) -> Result<Layer, cellblock_env::Error> {
+    let (environments, wanted) = (environments.clone(), Requirements::parse(packages)?);
     let made = tokio::task::spawn_blocking(move || {
         let interpreter = Search::from_process()?.find()?;
-        let wanted = Requirements::parse(["tiny"])?;
         environments.make_layer(&interpreter, &[], &wanted, &Cancel::new(), &mut |_| {})
     });
     made.await.expect("no panic")
@@ -179,16 +186,19 @@ async fn packages_that_one_node_installed_come_to_another_without_an_index() {
     let (_first, environments) = node_with_wheels(&cluster, "a", wheels.path()).await;
     let nothing = tempfile::tempdir().expect("a directory");
     let (_second, elsewhere) = node_with_wheels(&cluster, "b", nothing.path()).await;
-    assert!(install(&elsewhere).await.is_err(), "it has no index");
-    let made = install(&environments).await.expect("a layer");
+    assert!(
+        install(&elsewhere, &["tiny"]).await.is_err(),
+        "it has no index"
+    );
+    let made = install(&environments, &["tiny"]).await.expect("a layer");
     // The archive is stored in the background.
-    let mut taken = install(&elsewhere).await;
+    let mut taken = install(&elsewhere, &["tiny"]).await;
     for _ in 0..200 {
         if taken.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
-        taken = install(&elsewhere).await;
+        taken = install(&elsewhere, &["tiny"]).await;
     }
     let taken = taken.expect("a layer");
     assert_eq!(
