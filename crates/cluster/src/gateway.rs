@@ -241,7 +241,11 @@ impl Gateway {
             Ok(nodes) => nodes,
             Err(error) => return Attempt::Wait(error.to_string()),
         };
-        let mut wanted = Wanted::default();
+        let environment = seen.and_then(|placed| placed.entry.about["environment"].as_str());
+        let mut wanted = Wanted {
+            environment: environment.map(str::to_owned),
+            ..Wanted::default()
+        };
         let seen = seen.map(|placed| placed.epoch);
         while let Some(chosen) = choose(session, &wanted, &nodes) {
             let node = &chosen.node;

@@ -20,6 +20,7 @@
 //! | [`RunQueue`] | runs that wait for a node, in fair shares, and the node that each has |
 //! | [`Gateway`] | finds the node of a session, repeats requests, has sessions adopted |
 //! | [`placement`] | the choice of a node |
+//! | [`retention`] | what is deleted, and when |
 //! | [`history`] | checks that what callers saw is what a session allows |
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,7 @@ mod owner;
 pub mod placement;
 mod queue;
 mod record;
+pub mod retention;
 mod runtime;
 mod writer;
 
@@ -49,7 +51,7 @@ pub use names::{InvalidName, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, 
 pub use node::{MAX_WAITING, Measure, Node, NodeOptions, REPLY_WITHIN};
 pub use operator::{OperatorError, set_node_state};
 pub use owner::{AdoptError, Owner, OwnerServices, RunError};
-pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait, wait_of};
+pub use queue::{OpenRun, RunId, RunQueue, RunTicket, Submitted, TakenRun, Wait};
 pub use record::{Chain, Damage, RECORD_VERSION, Record, RecordBody};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime, timeout};
 pub use writer::JournalWriter;

@@ -16,7 +16,7 @@ const MIN_FREE_MEMORY: u64 = 512 << 20;
 /// What a session needs of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The environment of the session, by the id of its lock.
+    /// The environment of the session, by the id of its lock. The directory entry of a session names it as `environment`.
     pub environment: Option<String>,
     /// Nodes that refused the session just now.
     pub avoid: BTreeSet<NodeId>,

@@ -47,7 +47,8 @@ pub use install::{
 pub use program::{Cancel, CancelOnDrop};
 pub use requirements::{DEFAULT_PACKAGES, Requirements};
 pub use store::{
-    DEFAULT_BUDGET_BYTES, Environment, EnvironmentStatus, Environments, InUseLock, Layer, Package,
-    StoredEnvironment, StoredKind, default_environment, default_environment_status,
+    DEFAULT_BUDGET_BYTES, Environment, EnvironmentArchives, EnvironmentStatus, Environments,
+    InUseLock, Layer, MadeEnvironment, Package, StoredEnvironment, StoredKind, default_environment,
+    default_environment_status,
 };
 pub use variables::Variables;

@@ -90,6 +90,9 @@ pub(crate) struct ClusterArgs {
     /// The most runs of the queue that this node works on at a time
     #[arg(long, value_name = "N", default_value_t = 8, requires = "servers")]
     node_runs: u32,
+    /// How many days closed sessions and ended runs are kept; then everything of them is deleted [default: for ever]
+    #[arg(long, value_name = "DAYS", requires = "servers", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    keep_sessions: Option<u32>,
 }
 
 impl ClusterArgs {
@@ -116,6 +119,8 @@ impl ClusterArgs {
         let mut options = ClusterOptions::new(engine, clock, &name, url).map_err(refused)?;
         options.capacity = self.node_sessions;
         options.run_slots = self.node_runs;
+        let days = |days| Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        options.retention.closed = self.keep_sessions.map(days);
         options.heartbeat =
             Duration::from_secs(2).min(Duration::from_secs(self.engine.cluster_lease) / 4);
         let measure: Measure = Arc::new(measure_machine);

@@ -9,13 +9,18 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 /// Blobs of one machine.
 pub(super) enum LocalBlobs {
-    Memory(Mutex<HashMap<Digest, Bytes>>),
-    Files { directory: PathBuf },
+    Memory(Mutex<HashMap<Digest, (Bytes, SystemTime)>>),
+    Files {
+        directory: PathBuf,
+        /// Held while a file is made, touched or removed.
+        changes: Arc<Mutex<()>>,
+    },
 }
 
 impl LocalBlobs {
@@ -27,6 +32,7 @@ impl LocalBlobs {
         fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
         Ok(LocalBlobs::Files {
             directory: directory.to_owned(),
+            changes: Arc::default(),
         })
     }
 }
@@ -35,8 +41,8 @@ impl LocalBlobs {
 fn write(directory: &Path, digest: &Digest, bytes: &[u8]) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = directory.join(digest.as_str());
-    if path.exists() {
-        return Ok(());
+    if let Ok(file) = File::open(&path) {
+        return file.set_modified(SystemTime::now());
     }
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let unfinished = directory.join(format!("{}-{number}.unfinished", std::process::id()));
@@ -61,11 +67,16 @@ impl Blobs for LocalBlobs {
             let digest = Digest::of(&bytes);
             match self {
                 LocalBlobs::Memory(blobs) => {
-                    lock(blobs).insert(digest.clone(), bytes);
+                    lock(blobs).insert(digest.clone(), (bytes, SystemTime::now()));
                 }
-                LocalBlobs::Files { directory } => {
+                LocalBlobs::Files { directory, changes } => {
                     let (place, name) = (directory.clone(), digest.clone());
-                    let written = on_a_thread(move || write(&place, &name, &bytes)).await?;
+                    let changes = Arc::clone(changes);
+                    let write = move || {
+                        let _change = lock(&changes);
+                        write(&place, &name, &bytes)
+                    };
+                    let written = on_a_thread(write).await?;
                     written.map_err(|error| failed(directory, &error))?;
                 }
             }
@@ -76,8 +87,11 @@ impl Blobs for LocalBlobs {
     fn get<'a>(&'a self, digest: &'a Digest) -> BoxFuture<'a, Result<Option<Bytes>, EngineError>> {
         Box::pin(async move {
             let path = match self {
-                LocalBlobs::Memory(blobs) => return Ok(lock(blobs).get(digest).cloned()),
-                LocalBlobs::Files { directory } => directory.join(digest.as_str()),
+                LocalBlobs::Memory(blobs) => {
+                    let found = lock(blobs).get(digest).map(|(bytes, _)| bytes.clone());
+                    return Ok(found);
+                }
+                LocalBlobs::Files { directory, .. } => directory.join(digest.as_str()),
             };
             let opened = path.clone();
             match on_a_thread(move || fs::read(opened)).await? {
@@ -88,6 +102,53 @@ impl Blobs for LocalBlobs {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(failed(&path, &error)),
             }
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Digest>, EngineError>> {
+        Box::pin(async move {
+            let directory = match self {
+                LocalBlobs::Memory(blobs) => return Ok(lock(blobs).keys().cloned().collect()),
+                LocalBlobs::Files { directory, .. } => directory,
+            };
+            let entries = fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
+            let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+            let names = entries.flatten().filter_map(name);
+            Ok(names
+                .filter_map(|name| Digest::try_from(name).ok())
+                .collect())
+        })
+    }
+
+    fn remove<'a>(
+        &'a self,
+        digest: &'a Digest,
+        unused: Duration,
+    ) -> BoxFuture<'a, Result<bool, EngineError>> {
+        Box::pin(async move {
+            let is_old = move |put: SystemTime| put.elapsed().is_ok_and(|age| age >= unused);
+            let (directory, changes) = match self {
+                LocalBlobs::Memory(blobs) => {
+                    let mut blobs = lock(blobs);
+                    if blobs.get(digest).is_some_and(|(_, put)| is_old(*put)) {
+                        blobs.remove(digest);
+                    }
+                    return Ok(!blobs.contains_key(digest));
+                }
+                LocalBlobs::Files { directory, changes } => (directory, Arc::clone(changes)),
+            };
+            let path = directory.join(digest.as_str());
+            let remove = move || {
+                let _change = lock(&changes);
+                match path.metadata().and_then(|metadata| metadata.modified()) {
+                    Ok(put) if is_old(put) => fs::remove_file(&path).map(|()| true),
+                    Ok(_) => Ok(false),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+                    Err(error) => Err(error),
+                }
+            };
+            let removed = on_a_thread(remove).await?;
+            removed.map_err(|error| failed(directory, &error))
         })
     }
 }

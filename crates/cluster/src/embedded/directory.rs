@@ -1,7 +1,9 @@
 //! The directories of sessions and of runs: a map and a log file each.
 
 use super::log::Log;
-use crate::engine::{ClaimError, Directory, EngineError, Entry, Epoch, Placed};
+use crate::engine::{
+    ClaimError, Directory, DirectoryReader, EngineError, Entry, Epoch, Followed, Placed,
+};
 use crate::lock::lock;
 use crate::names::SessionId;
 use crate::runtime::BoxFuture;
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use tokio::sync::mpsc;
 
 /// The directory of one machine.
 pub(super) struct LocalDirectory {
@@ -19,6 +22,7 @@ struct State {
     log: Log<Claim>,
     entries: BTreeMap<SessionId, Placed>,
     epoch: Epoch,
+    readers: Vec<mpsc::UnboundedSender<Followed>>,
 }
 
 /// A line of the log. Without an entry, it says that the entry was removed.
@@ -44,6 +48,7 @@ impl LocalDirectory {
             log,
             entries: BTreeMap::new(),
             epoch: Epoch(0),
+            readers: Vec::new(),
         };
         for claim in claims {
             state.note(claim);
@@ -56,6 +61,9 @@ impl LocalDirectory {
 
 impl State {
     fn note(&mut self, claim: Claim) {
+        let change = changed(&claim.session, claim.epoch, claim.entry.as_ref());
+        let is_open = |reader: &mut mpsc::UnboundedSender<_>| reader.send(change.clone()).is_ok();
+        self.readers.retain_mut(is_open);
         self.epoch = self.epoch.max(claim.epoch);
         match claim.entry {
             Some(entry) => {
@@ -121,6 +129,44 @@ impl Directory for LocalDirectory {
             let state = lock(&self.state);
             let copy = |(session, placed): (&SessionId, &Placed)| (session.clone(), placed.clone());
             Ok(state.entries.iter().map(copy).collect())
+        })
+    }
+
+    fn follow(&self) -> BoxFuture<'_, Result<Box<dyn DirectoryReader>, EngineError>> {
+        Box::pin(async move {
+            let (sender, changes) = mpsc::unbounded_channel();
+            let mut state = lock(&self.state);
+            let mut entries: Vec<_> = state.entries.iter().collect();
+            entries.sort_by_key(|(_, placed)| placed.epoch);
+            let entries = entries
+                .into_iter()
+                .map(|(session, placed)| changed(session, placed.epoch, Some(&placed.entry)));
+            for told in entries.chain([Followed::Current]) {
+                let _ = sender.send(told);
+            }
+            state.readers.push(sender);
+            Ok(Box::new(LocalReader { changes }) as Box<dyn DirectoryReader>)
+        })
+    }
+}
+
+fn changed(session: &SessionId, epoch: Epoch, entry: Option<&Entry>) -> Followed {
+    Followed::Changed {
+        id: session.clone(),
+        epoch,
+        entry: entry.cloned(),
+    }
+}
+
+struct LocalReader {
+    changes: mpsc::UnboundedReceiver<Followed>,
+}
+
+impl DirectoryReader for LocalReader {
+    fn next(&mut self) -> BoxFuture<'_, Result<Followed, EngineError>> {
+        Box::pin(async move {
+            let next = self.changes.recv().await;
+            next.ok_or_else(|| EngineError("the directory is closed".to_owned()))
         })
     }
 }

@@ -75,6 +75,13 @@ impl EventLog for LocalEvents {
             Ok(Box::new(reader) as Box<dyn EventReader>)
         })
     }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            lock(&self.sessions).remove(session);
+            Ok(())
+        })
+    }
 }
 
 impl LocalReader {

@@ -1,12 +1,14 @@
 //! Journals as files, one for each session.
 
-use super::log::Log;
+use super::log::{Log, failed};
 use crate::engine::{AppendError, EngineError, Journals, Sequence, Stored, check_record_length};
 use crate::lock::lock;
 use crate::names::SessionId;
 use crate::runtime::BoxFuture;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -50,6 +52,19 @@ impl LocalJournals {
         }
         let done = tokio::task::spawn_blocking(act).await;
         done.map_err(|error| EngineError(error.to_string()))
+    }
+
+    fn names(&self) -> Result<Vec<SessionId>, EngineError> {
+        let mut names: BTreeSet<SessionId> = lock(&self.journals).keys().cloned().collect();
+        if let Some(directory) = &self.directory {
+            let entries = fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
+            let stems = entries.flatten().filter_map(|entry| {
+                let name = entry.file_name();
+                SessionId::new(name.to_str()?.strip_suffix(".jsonl")?).ok()
+            });
+            names.extend(stems);
+        }
+        Ok(names.into_iter().collect())
     }
 
     fn journal(&self, session: &SessionId) -> Result<Arc<Mutex<Journal>>, EngineError> {
@@ -126,6 +141,33 @@ impl Journals for LocalJournals {
             let mut records = stored(values?);
             records.retain(|stored| stored.sequence <= until);
             Ok(records)
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        Box::pin(async move { self.names() })
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            let path = self.directory.as_ref();
+            let path = path.map(|directory| directory.join(format!("{session}.jsonl")));
+            let remove = move |journal: &mut Journal| {
+                // An owner that still holds the journal finds another last record than the one that it knows.
+                *journal = Journal {
+                    log: Log::in_memory(),
+                    last: None,
+                };
+                match path.map(|path| (fs::remove_file(&path), path)) {
+                    Some((Err(error), path)) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(failed(&path, &error))
+                    }
+                    _ => Ok(()),
+                }
+            };
+            let removed = self.with(session, remove).await?;
+            lock(&self.journals).remove(session);
+            removed
         })
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::time::Duration;
 
 /// The longest blob, in bytes. Files are cut into chunks before they are stored.
 pub const MAX_BLOB_BYTES: usize = 16 << 20;
@@ -53,12 +54,26 @@ impl fmt::Display for Digest {
 }
 
 /// Bytes under their digest: the same bytes are stored once.
+///
+/// A blob is put before a record names it. So a blob that no record names may be removed only once its last `put` is so long ago that no
+/// record of it is under way.
 pub trait Blobs: Send + Sync {
-    /// Stores bytes. Refused beyond [`MAX_BLOB_BYTES`].
+    /// Stores bytes, or notes that they are put again. Refused beyond [`MAX_BLOB_BYTES`]. Once this returns, the blob is there, whatever
+    /// was removed at the same time.
     fn put(&self, bytes: Bytes) -> BoxFuture<'_, Result<Digest, EngineError>>;
 
     /// The bytes with this digest, checked against it. `None` if they are not stored.
     fn get<'a>(&'a self, digest: &'a Digest) -> BoxFuture<'a, Result<Option<Bytes>, EngineError>>;
+
+    /// All blobs. The list may be behind by a moment.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Digest>, EngineError>>;
+
+    /// Removes a blob whose last `put` is at least this long ago. Returns whether it is gone.
+    fn remove<'a>(
+        &'a self,
+        digest: &'a Digest,
+        unused: Duration,
+    ) -> BoxFuture<'a, Result<bool, EngineError>>;
 }
 
 /// Checks a blob's length, for engines.

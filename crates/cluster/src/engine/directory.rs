@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The number of one ownership of a session. Each claim gets a larger number than all claims before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Epoch(pub u64);
 
 /// Whether a session has processes.
@@ -54,6 +56,28 @@ pub enum ClaimError {
     Unknown(String),
 }
 
+/// What a reader of a directory gets next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// An entry that is there or was changed.
+    Changed {
+        /// The session or run.
+        id: SessionId,
+        /// The number of the change. It grows from change to change.
+        epoch: Epoch,
+        /// The entry. `None`: it was removed.
+        entry: Option<Entry>,
+    },
+    /// All entries that were there at the start have been told. What comes now are changes.
+    Current,
+}
+
+/// A reader of the entries of a directory and their changes.
+pub trait DirectoryReader: Send {
+    /// Waits for the next change. A dropped future loses none.
+    fn next(&mut self) -> BoxFuture<'_, Result<Followed, EngineError>>;
+}
+
 /// Which node has which session, or which run: an engine has a directory of each.
 ///
 /// A claim is compare-and-set, so of several nodes that claim the same entry one succeeds. The directory says where to send requests; it
@@ -78,4 +102,7 @@ pub trait Directory: Send + Sync {
 
     /// All entries. The list may be behind by a moment.
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>>;
+
+    /// Reads all entries, and then each change, in the order of epochs. An entry that changes while it is read may be told once.
+    fn follow(&self) -> BoxFuture<'_, Result<Box<dyn DirectoryReader>, EngineError>>;
 }

@@ -37,4 +37,7 @@ pub trait EventLog: Send + Sync {
         session: &'a SessionId,
         after: Sequence,
     ) -> BoxFuture<'a, Result<Box<dyn EventReader>, EngineError>>;
+
+    /// Removes the events of a session that are kept.
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>>;
 }

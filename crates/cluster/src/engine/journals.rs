@@ -84,4 +84,10 @@ pub trait Journals: Send + Sync {
         session: &'a SessionId,
         until: Sequence,
     ) -> BoxFuture<'a, Result<Vec<Stored>, EngineError>>;
+
+    /// The names of all journals. The list may be behind by a moment.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>>;
+
+    /// Removes a journal with all its records. An append that names one of them as the last is refused from then on.
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>>;
 }

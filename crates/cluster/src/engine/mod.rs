@@ -12,7 +12,9 @@ mod members;
 mod router;
 
 pub use blobs::{Blobs, Digest, MAX_BLOB_BYTES};
-pub use directory::{ClaimError, Directory, Entry, Epoch, Placed, SessionState};
+pub use directory::{
+    ClaimError, Directory, DirectoryReader, Entry, Epoch, Followed, Placed, SessionState,
+};
 pub use events::{Delivery, EventLog, EventReader};
 pub use journals::{AppendError, Journals, MAX_RECORD_BYTES, Sequence, Stored};
 pub use members::{Members, Moves, NodeRecord, NodeState, NodeSummary};

@@ -76,6 +76,10 @@ impl EventLog for NatsEvents {
             Ok(Box::new(reader) as Box<dyn EventReader>)
         })
     }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(self.log.purge(format!("{}{session}", self.prefix)))
+    }
 }
 
 impl EventReader for NatsReader {

@@ -21,6 +21,9 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 /// How long a reader may be silent before the server removes it.
 const READER_AGE: Duration = Duration::from_secs(30);
 
+/// How long the message stays that says that an entry was removed. Followers read everything anew more often than that.
+const REMOVAL_AGE: Duration = Duration::from_secs(3600);
+
 /// A message of a stream.
 pub(super) struct ReadMessage {
     pub(super) subject: String,
@@ -39,7 +42,20 @@ pub(super) struct Log {
 impl Log {
     /// Opens a stream, or makes it.
     pub(super) async fn open(context: &Context, config: Config) -> Result<Log, EngineError> {
-        let stream = context.get_or_create_stream(config).await.map_err(failed)?;
+        let (ttl, per_subject) = (config.allow_message_ttl, config.max_messages_per_subject);
+        let mut stream = context.get_or_create_stream(config).await.map_err(failed)?;
+        let known = &stream.cached_info().config;
+        let has_limit = per_subject != 1 || known.max_messages_per_subject == 1;
+        if (ttl && !known.allow_message_ttl) || !has_limit {
+            // A stream of an older version.
+            let config = Config {
+                allow_message_ttl: ttl,
+                max_messages_per_subject: per_subject,
+                ..known.clone()
+            };
+            context.update_stream(&config).await.map_err(failed)?;
+            stream = context.get_stream(&config.name).await.map_err(failed)?;
+        }
         Ok(Log {
             context: context.clone(),
             stream,
@@ -60,6 +76,13 @@ impl Log {
     /// Appends to a subject.
     pub(super) async fn put(&self, subject: String, record: Bytes) -> Result<(), EngineError> {
         let message = PublishMessage::build().payload(record);
+        let published = self.publish(subject, message).await;
+        published.map(drop).map_err(failed)
+    }
+
+    /// Replaces the messages of a subject by an empty one, which followers see and which goes away by itself.
+    pub(super) async fn put_removal(&self, subject: String) -> Result<(), EngineError> {
+        let message = PublishMessage::build().ttl(REMOVAL_AGE);
         let published = self.publish(subject, message).await;
         published.map(drop).map_err(failed)
     }
@@ -89,12 +112,49 @@ impl Log {
         }
     }
 
+    /// Removes the messages of a subject before a place.
+    pub(super) async fn purge_before(
+        &self,
+        subject: String,
+        place: Sequence,
+    ) -> Result<(), EngineError> {
+        let purge = self.stream.purge().filter(subject).sequence(place.0);
+        purge.await.map(drop).map_err(failed)
+    }
+
+    /// The subjects that have messages.
+    pub(super) async fn subjects(&self, filter: &str) -> Result<Vec<String>, EngineError> {
+        let mut subjects = Vec::new();
+        let mut info = self
+            .stream
+            .info_with_subjects(filter)
+            .await
+            .map_err(failed)?;
+        while let Some(subject) = info.next().await {
+            subjects.push(subject.map_err(failed)?.0);
+        }
+        Ok(subjects)
+    }
+
     /// The last message of a subject, as the stream's leader has it.
     pub(super) async fn last(&self, subject: &str) -> Result<Option<Stored>, EngineError> {
+        let last = self.last_message(subject).await?;
+        Ok(last.map(|message| message.stored))
+    }
+
+    /// The same with its time.
+    pub(super) async fn last_message(
+        &self,
+        subject: &str,
+    ) -> Result<Option<ReadMessage>, EngineError> {
         match self.stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(Some(Stored {
-                sequence: Sequence(message.sequence),
-                record: message.payload,
+            Ok(message) => Ok(Some(ReadMessage {
+                subject: message.subject.to_string(),
+                published_ms: milliseconds(message.time.unix_timestamp_nanos()),
+                stored: Stored {
+                    sequence: Sequence(message.sequence),
+                    record: message.payload,
+                },
             })),
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(failed(error)),
@@ -143,14 +203,13 @@ impl Log {
             while let Some(message) = messages.next().await {
                 let message = message.map_err(failed)?;
                 let info = message.info().map_err(failed)?;
-                let published_ms = info.published.unix_timestamp_nanos() / 1_000_000;
                 all.push(ReadMessage {
                     subject: message.subject.to_string(),
                     stored: Stored {
                         sequence: Sequence(info.stream_sequence),
                         record: message.payload.clone(),
                     },
-                    published_ms: u64::try_from(published_ms).unwrap_or(0),
+                    published_ms: milliseconds(info.published.unix_timestamp_nanos()),
                 });
             }
             if all.len() - before < BATCH {
@@ -161,4 +220,8 @@ impl Log {
             }
         }
     }
+}
+
+fn milliseconds(nanoseconds: i128) -> u64 {
+    u64::try_from(nanoseconds / 1_000_000).unwrap_or(0)
 }

@@ -10,10 +10,11 @@
 //! | journals | `cb_journal_SHARD` | `cb.j.SHARD.SESSION` | file, all |
 //! | runs | `cb_runs` | `cb.q.RUN` | file, the last message of each subject, until the run has ended |
 //! | events | `cb_events` | `cb.e.SESSION` | memory, ten minutes |
-//! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file |
+//! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file, the last message of each subject, until no record names the blob |
 //! | router | none | `cb.r.NODE` | not kept |
 
 mod blobs;
+mod directory;
 mod events;
 mod examine;
 mod log;
@@ -80,6 +81,7 @@ pub async fn connect(
 
     let sessions = log(Config {
         max_messages_per_subject: 1,
+        allow_message_ttl: true,
         ..stream("sessions", "s.*")
     });
     let nodes = log(Config {
@@ -90,6 +92,7 @@ pub async fn connect(
     });
     let runs = log(Config {
         max_messages_per_subject: 1,
+        allow_message_ttl: true,
         ..stream("runs", "q.*")
     });
     let events = log(Config {
@@ -100,14 +103,17 @@ pub async fn connect(
         no_ack: true,
         ..stream("events", "e.*")
     });
-    let blobs = log(stream("blobs", "b.>"));
+    let blobs = log(Config {
+        max_messages_per_subject: 1,
+        ..stream("blobs", "b.>")
+    });
     let mut shards = Vec::new();
     for number in 0..options.shards {
         let config = stream(&format!("journal_{number}"), &format!("j.{number}.*"));
         shards.push(log(config).await?);
     }
     Ok(Engine {
-        directory: Arc::new(sessions::NatsDirectory::new(
+        directory: Arc::new(directory::NatsDirectory::new(
             sessions.await?,
             format!("{prefix}.s."),
         )),
@@ -118,7 +124,7 @@ pub async fn connect(
         )),
         journals: Arc::new(sessions::NatsJournals::new(shards, prefix)),
         router: Arc::new(router::NatsRouter::new(client.clone(), reconnects, prefix)),
-        runs: Arc::new(sessions::NatsDirectory::new(
+        runs: Arc::new(directory::NatsDirectory::new(
             runs.await?,
             format!("{prefix}.q."),
         )),

@@ -1,10 +1,10 @@
-//! Directories, members and journals: what sessions and runs need.
+//! Members and journals: what sessions and runs need beside the directories.
 
 use super::failed;
 use super::log::Log;
 use crate::engine::{
-    AppendError, ClaimError, Digest, Directory, EngineError, Entry, Epoch, Journals, Members,
-    NodeRecord, Placed, Sequence, Stored, check_record_length, note_silence,
+    AppendError, Digest, EngineError, Journals, Members, NodeRecord, Sequence, Stored,
+    check_record_length, note_silence,
 };
 use crate::message::encode;
 use crate::names::{NodeId, SessionId};
@@ -18,76 +18,7 @@ use std::time::Duration;
 const READ_ATTEMPTS: usize = 50;
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) struct NatsDirectory {
-    log: Log,
-    prefix: String,
-}
-
-impl NatsDirectory {
-    /// A directory whose subjects are this prefix and a name.
-    pub(super) fn new(log: Log, prefix: String) -> NatsDirectory {
-        NatsDirectory { log, prefix }
-    }
-}
-
-impl Directory for NatsDirectory {
-    fn claim<'a>(
-        &'a self,
-        session: &'a SessionId,
-        seen: Option<Epoch>,
-        entry: &'a Entry,
-    ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
-        Box::pin(async move {
-            let subject = format!("{}{session}", self.prefix);
-            let after = seen.map_or(Sequence::START, |epoch| Sequence(epoch.0));
-            match self.log.append(subject, after, encode(entry)).await {
-                Ok(sequence) => Ok(Epoch(sequence.0)),
-                Err(AppendError::Conflict) => Err(ClaimError::Lost),
-                Err(error) => Err(ClaimError::Unknown(error.to_string())),
-            }
-        })
-    }
-
-    fn get<'a>(
-        &'a self,
-        session: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<Placed>, EngineError>> {
-        Box::pin(async move {
-            let last = self.log.last(&format!("{}{session}", self.prefix)).await?;
-            last.map(|stored| placed(&stored)).transpose()
-        })
-    }
-
-    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
-        Box::pin(self.log.purge(format!("{}{session}", self.prefix)))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
-        Box::pin(async move {
-            let subject = format!("{}*", self.prefix);
-            let read = self
-                .log
-                .read(subject, DeliverPolicy::LastPerSubject)
-                .await?;
-            let mut entries = Vec::new();
-            for message in read {
-                let name = message.subject.strip_prefix(&self.prefix);
-                let session = SessionId::new(name.unwrap_or_default()).map_err(failed)?;
-                entries.push((session, placed(&message.stored)?));
-            }
-            Ok(entries)
-        })
-    }
-}
-
-fn placed(stored: &Stored) -> Result<Placed, EngineError> {
-    Ok(Placed {
-        entry: parse(&stored.record)?,
-        epoch: Epoch(stored.sequence.0),
-    })
-}
-
-fn parse<T: DeserializeOwned>(record: &Bytes) -> Result<T, EngineError> {
+pub(super) fn parse<T: DeserializeOwned>(record: &Bytes) -> Result<T, EngineError> {
     serde_json::from_slice(record).map_err(failed)
 }
 
@@ -205,6 +136,28 @@ impl Journals for NatsJournals {
                 tokio::time::sleep(READ_PAUSE).await;
             }
             Err(failed("the server that was read from is too far behind"))
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        Box::pin(async move {
+            let mut names = Vec::new();
+            for (number, shard) in self.shards.iter().enumerate() {
+                let prefix = format!("{}.j.{number}.", self.prefix);
+                let subjects = shard.subjects(&format!("{prefix}*")).await?;
+                let stripped = subjects
+                    .iter()
+                    .filter_map(|name| name.strip_prefix(&prefix));
+                names.extend(stripped.filter_map(|name| SessionId::new(name).ok()));
+            }
+            Ok(names)
+        })
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            let (log, subject) = self.place(session)?;
+            log.purge(subject).await
         })
     }
 }

@@ -1,9 +1,11 @@
 //! The checks themselves. Each has names of its own, because engines may outlive a test.
 
 mod moves;
+mod retention;
 mod runs;
 
 pub(crate) use moves::*;
+pub(crate) use retention::*;
 pub(crate) use runs::*;
 
 use crate::{SHORT_LEASE, tokio_runtime};

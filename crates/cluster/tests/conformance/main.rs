@@ -6,6 +6,7 @@
 )]
 
 mod checks;
+mod counted;
 
 use cellblock_cluster::engine::Engine;
 use cellblock_cluster::{Runtime, TokioRuntime, embedded};
@@ -49,12 +50,20 @@ macro_rules! conformance {
             a_run_is_taken_once_and_its_first_end_stays
             a_run_whose_node_is_gone_goes_on_elsewhere_from_its_record
             a_run_of_a_living_node_stays_there
+            the_cost_of_a_run_does_not_grow_with_the_queue
+            a_queue_learns_what_other_nodes_do
+            a_follower_is_told_entries_and_then_changes
             a_session_that_its_node_does_not_have_can_be_taken
             a_session_that_its_node_has_is_let_go_of_first
             a_removed_entry_is_gone_and_epochs_go_on
             events_come_in_order_and_from_any_place_on
             two_readers_get_all_events
             blobs_are_stored_under_their_digest
+            a_removed_blob_is_gone_and_can_be_put_again
+            a_blob_that_is_put_while_it_is_removed_is_there
+            a_removed_journal_is_gone_and_refuses_its_old_owner
+            a_forgotten_session_leaves_nothing_and_others_keep_what_they_share
+            closed_sessions_are_deleted_after_their_time
             a_session_moves_with_its_variables_and_the_old_owner_is_fenced
             a_key_that_is_sent_a_hundred_times_runs_once
             a_drained_node_has_no_sessions_and_they_go_on_elsewhere

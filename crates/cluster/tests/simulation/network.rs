@@ -3,8 +3,9 @@
 use crate::executor::{Group, OUTSIDE};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Directory, Engine, EngineError, Entry, Epoch, Incoming, Journals,
-    Members, NodeRecord, Placed, RequestError, Router, Sequence, Stored, reply_channel,
+    AppendError, ClaimError, Directory, DirectoryReader, Engine, EngineError, Entry, Epoch,
+    Incoming, Journals, Members, NodeRecord, Placed, RequestError, Router, Sequence, Stored,
+    reply_channel,
 };
 use cellblock_cluster::{BoxFuture, NodeId, Runtime, SessionId, timeout};
 use cellblock_test_support::Dice;
@@ -201,6 +202,10 @@ impl Directory for Link {
     fn list(&self) -> BoxFuture<'_, Result<Vec<(SessionId, Placed)>, EngineError>> {
         Box::pin(self.ask(|base| Box::pin(async move { base.directory.list().await })))
     }
+
+    fn follow(&self) -> BoxFuture<'_, Result<Box<dyn DirectoryReader>, EngineError>> {
+        Box::pin(self.ask(|base| Box::pin(async move { base.directory.follow().await })))
+    }
 }
 
 impl Members for Link {
@@ -281,6 +286,15 @@ impl Journals for Link {
                 Box::pin(async move { base.journals.read(&session, until).await })
             }),
         )
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionId>, EngineError>> {
+        Box::pin(self.ask(|base| Box::pin(async move { base.journals.list().await })))
+    }
+
+    fn remove<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<(), EngineError>> {
+        let session = session.clone();
+        Box::pin(self.ask(|base| Box::pin(async move { base.journals.remove(&session).await })))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The making of one environment or layer: resolved, then built beside its place, and moved there as the
 //! last step.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Environments, Error, FailureCause,
@@ -23,9 +23,9 @@ use crate::{
 
 /// What is to be made, and where.
 pub(crate) struct EnvironmentBuild<'a> {
-    environments: &'a Environments,
-    request: &'a InstallRequest,
-    kind: StoredKind,
+    pub(super) environments: &'a Environments,
+    pub(super) request: &'a InstallRequest,
+    pub(super) kind: StoredKind,
 }
 
 impl<'a> EnvironmentBuild<'a> {
@@ -50,6 +50,9 @@ impl<'a> EnvironmentBuild<'a> {
         let lock_file = self.request.file(&self.environments.requests);
         PartialDirectory::remove_leftovers(&lock_file);
         let scratch = PartialDirectory::beside(&lock_file);
+        if let Some(lock) = self.take_requested(context, scratch.path(), on_progress) {
+            return self.request.save_lock(&self.environments.requests, &lock);
+        }
         let uv = Uv::find_or_download(context, on_progress)?;
         let lock = self.resolve_and_make(context, &uv, scratch.path(), on_progress)?;
         self.request.save_lock(&self.environments.requests, &lock)
@@ -110,8 +113,11 @@ impl<'a> EnvironmentBuild<'a> {
         let file_lock = FileLock::path_for(&target);
         let _file_lock = FileLock::acquire(&file_lock, context.cancel, &mut || {})?;
         PartialDirectory::remove_leftovers(&target);
-        if !self.exists(&target, &lock) {
+        if !self.exists(&target, &lock)
+            && !self.take_locked(context, &target, &lock, scratch, on_progress)
+        {
             self.make(staging, uv, &target, &lock, wheels, on_progress)?;
+            self.offer(context, &target, &lock);
         }
         Ok(lock)
     }
@@ -128,10 +134,7 @@ impl<'a> EnvironmentBuild<'a> {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(), Error> {
         let context = staging.context();
-        let packages_in = |prefix: &Path| match self.kind {
-            StoredKind::Environment => site_packages(prefix, context.interpreter),
-            StoredKind::Layer => layer_packages(prefix),
-        };
+        let packages_in = |prefix: &Path| self.packages_in(context, prefix);
         uv.install(&mut staging, self.kind, lock, wheels, on_progress)?;
         let packages = packages_in(Path::new(OUTPUT_DIRECTORY));
         if context.target.is_none() {
@@ -161,13 +164,20 @@ impl<'a> EnvironmentBuild<'a> {
         partial.finish()
     }
 
-    fn exists(&self, target: &Path, lock: &[String]) -> bool {
+    pub(super) fn packages_in(&self, context: &InstallContext<'_>, prefix: &Path) -> PathBuf {
+        match self.kind {
+            StoredKind::Environment => site_packages(prefix, context.interpreter),
+            StoredKind::Layer => layer_packages(prefix),
+        }
+    }
+
+    pub(super) fn exists(&self, target: &Path, lock: &[String]) -> bool {
         let marker = Marker::read(target);
         let is_right = marker.is_some_and(|marker| marker.is_for(&self.request.interpreter, lock));
         is_right && (self.kind == StoredKind::Layer || python_of(target).exists())
     }
 
-    fn directory(&self) -> &Path {
+    pub(super) fn directory(&self) -> &Path {
         match self.kind {
             StoredKind::Environment => &self.environments.directory,
             StoredKind::Layer => &self.environments.layers,

@@ -4,6 +4,7 @@
 //! [`build`] is the sequence of these steps.
 
 mod build;
+mod exchange;
 mod find_uv;
 mod first_import;
 mod inspect;

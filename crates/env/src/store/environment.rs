@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The name of the marker file. It is written last: a directory without it is no environment.
-const MARKER_FILE: &str = "cellblock-environment.json";
+pub(super) const MARKER_FILE: &str = "cellblock-environment.json";
 /// Stands behind an installer's name where it had no sandbox although others have one.
 pub(crate) const OUTSIDE_WALLS: &str = "outside of walls";
 /// The version of the marker. Goes up when its form changes.

@@ -1,5 +1,6 @@
 //! The environments and layers of one user, below the cache directory.
 
+mod archive;
 mod environment;
 mod locks;
 mod request;
@@ -7,7 +8,7 @@ mod stored;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use crate::{
@@ -20,6 +21,8 @@ use crate::{
     requirements::{Requirement, is_python_in_range, normalize_name},
 };
 
+pub use archive::{EnvironmentArchives, MadeEnvironment};
+pub(crate) use archive::{Header, unpack};
 pub use environment::{Environment, EnvironmentStatus, Layer, Package, StoredKind};
 pub(crate) use environment::{
     Marker, OUTSIDE_WALLS, installed_packages, layer_packages, matplotlib_config, python_of,
@@ -47,6 +50,7 @@ pub struct Environments {
     variables: Variables,
     sandbox: Option<Arc<dyn InstallerSandbox>>,
     budget_bytes: u64,
+    pub(crate) archives: Arc<OnceLock<Arc<dyn EnvironmentArchives>>>,
 }
 
 impl Environments {
@@ -70,6 +74,7 @@ impl Environments {
             variables: installer_variables(&variables),
             sandbox: None,
             budget_bytes: DEFAULT_BUDGET_BYTES,
+            archives: Arc::default(),
         }
     }
 
@@ -92,6 +97,15 @@ impl Environments {
     pub fn budget(mut self, bytes: u64) -> Self {
         self.budget_bytes = bytes;
         self
+    }
+
+    /// Takes environments that other machines made from these archives, and offers those that are made here. For all clones, once; a
+    /// second call changes nothing.
+    ///
+    /// An archive whose files are not as its checks want them is not used, and the environment is made from the index. Paths in scripts
+    /// are changed to this machine's. Whatever stores archives can run code in sessions that use them.
+    pub fn exchange_with(&self, archives: Arc<dyn EnvironmentArchives>) {
+        let _ = self.archives.set(archives);
     }
 
     /// The directory in which layers are made. It exists after this call. A session must see it from its
@@ -257,6 +271,13 @@ impl Environments {
                 Ok(Environment::standard_library(&interpreter))
             }
         }
+    }
+
+    /// The id of the environment of this store that a Python belongs to, as [`StoredEnvironment::id`] has it.
+    pub fn id_of(&self, python: &Path) -> Option<String> {
+        let prefix = python.parent()?.parent()?;
+        let name = prefix.strip_prefix(&self.directory).ok()?.to_str()?;
+        name.rsplit('-').next().map(str::to_owned)
     }
 
     /// The packages of a layer, by its path on `sys.path`. Empty for a path outside of this store.

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use cellblock_cluster::engine::{Epoch, NodeRecord, Placed, SessionState};
 use cellblock_cluster::placement::{Wanted, choose};
 use cellblock_cluster::{CallError, NodeHealth, SessionId};
+use cellblock_env::EnvironmentStatus;
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub(crate) async fn to_owner(
     let path = request.uri().path();
     let answered = match path.strip_prefix("/v1/sessions") {
         Some("") if is_peer || request.method() != Method::POST => Ok(next.run(request).await),
-        Some("") => open_somewhere(cluster, request, next).await,
+        Some("") => open_somewhere(&state, cluster, request, next).await,
         Some(rest) => {
             let id = rest.trim_start_matches('/').split('/').next();
             let id = id.unwrap_or_default().to_owned();
@@ -163,6 +164,13 @@ async fn find_and_ask(
     let session = session_id(id)?;
     let is_description = request.uri().path() == format!("/v1/sessions/{id}");
     let mut kept = Kept::new(request, id).await?;
+    if is_description && kept.is_forgetting() {
+        // Every node can delete what has no processes. It is not rebuilt for that.
+        let placed = cluster.placed(id).await?;
+        if placed.is_some_and(|placed| placed.entry.state != SessionState::Live) {
+            return Ok(next.run(kept.request()?).await);
+        }
+    }
     if is_description && *kept.method() == Method::GET {
         // Every node can describe a session that sleeps. A description must not wake it.
         let placed = cluster.placed(id).await?;
@@ -285,8 +293,9 @@ fn join_upgrades(ours: Option<hyper::upgrade::OnUpgrade>, theirs: hyper::upgrade
     });
 }
 
-/// Opens a session on the node that has most room.
+/// Opens a session on the node that has most room, of those that have its environment.
 async fn open_somewhere(
+    state: &AppState,
     cluster: &Arc<Cluster>,
     request: Request,
     next: Next,
@@ -297,7 +306,10 @@ async fn open_somewhere(
     // The hash of the choice needs a name. The node gives the session its own.
     let name = random_id("p")?;
     let name = session_id(&name)?;
-    let mut wanted = Wanted::default();
+    let mut wanted = Wanted {
+        environment: kept.environment(state),
+        ..Wanted::default()
+    };
     while let Some(chosen) = choose(&name, &wanted, &nodes) {
         if chosen.node == cluster.node.id() {
             return Ok(next.run(kept.request()?).await);
@@ -394,6 +406,35 @@ impl Kept {
             body,
             is_repeatable: reads || is_cell,
         })
+    }
+
+    /// Whether the request deletes everything of a session.
+    fn is_forgetting(&self) -> bool {
+        let mut query = self.parts.uri.query().unwrap_or_default().split('&');
+        self.parts.method == Method::DELETE && query.any(|part| part == "forget=true")
+    }
+
+    /// The id of the environment that a request for a session names, as far as this node knows it.
+    fn environment(&self, state: &AppState) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Asked {
+            env: Option<String>,
+        }
+        let KeptBody::Whole(body) = &self.body else {
+            return None;
+        };
+        let asked: Asked = serde_json::from_slice(body).ok()?;
+        let host = state.host();
+        let (packages, interpreter) = (host.packages(), &host.environment().interpreter);
+        // The name of a file is for the node that opens the session, and for administrators.
+        let wanted = packages
+            .environments()
+            .requirements_named(&asked.env?)
+            .ok()?;
+        match packages.environments().status(interpreter, &wanted) {
+            EnvironmentStatus::Ready(found) => packages.environments().id_of(&found.python),
+            _ => None,
+        }
     }
 
     fn method(&self) -> &Method {

@@ -4,6 +4,8 @@
 //! before its caller is answered ([`journaling`]). When a node is gone, another node rebuilds its sessions from there
 //! ([`sessions`]).
 
+mod deletion;
+mod environments;
 mod forwarding;
 mod journaling;
 mod keys;
@@ -28,10 +30,13 @@ use crate::auth::Secret;
 use crate::error::{ApiError, ServerError};
 use crate::state::AppState;
 use cellblock_cluster::engine::{Engine, Moves, NodeRecord, NodeState, Placed};
+use cellblock_cluster::retention::Retention;
 use cellblock_cluster::{
     Gateway, Measure, Node, NodeId, NodeOptions, OwnerServices, RunQueue, Runtime, SessionId,
     TokioRuntime,
 };
+use cellblock_env::Environments;
+use environments::{ClusterArchives, ToldEnvironments};
 use metrics::ClusterMetrics;
 use peers::Peers;
 use runs::RunWork;
@@ -61,6 +66,8 @@ pub struct ClusterOptions {
     pub walls: String,
     /// Notes in each heartbeat how the machine is.
     pub measure: Option<Measure>,
+    /// How long closed sessions are kept, and blobs that nothing names.
+    pub retention: Retention,
 }
 
 impl ClusterOptions {
@@ -84,6 +91,7 @@ impl ClusterOptions {
             heartbeat: Duration::from_secs(2),
             walls: String::new(),
             measure: None,
+            retention: deletion::DEFAULT_RETENTION,
         })
     }
 
@@ -113,6 +121,8 @@ pub(crate) struct Cluster {
     run_slots: u32,
     work: Arc<RunWork>,
     metrics: Arc<ClusterMetrics>,
+    environments: Environments,
+    retention: Retention,
     /// The sessions that this node owns.
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The sessions that this node is opening: they have no records yet.
@@ -153,9 +163,13 @@ impl Cluster {
         let metrics: Arc<ClusterMetrics> = Arc::default();
         let (measure, counted) = (options.measure.clone(), Arc::clone(&work));
         let moved = Arc::clone(&metrics);
+        let environments = state.host().packages().environments();
+        environments.exchange_with(Arc::new(ClusterArchives::new(options.engine.clone())?));
+        let told = ToldEnvironments::new(environments.clone());
         let measure: Measure = Arc::new(move |record: &mut NodeRecord| {
             record.run_ms = counted.mean_ms();
             record.moves = moved.moves();
+            record.environments = told.list();
             if let Some(measure) = &measure {
                 measure(record);
             }
@@ -174,6 +188,8 @@ impl Cluster {
             run_slots: options.run_slots,
             work,
             metrics,
+            environments: environments.clone(),
+            retention: options.retention,
             slots: Mutex::default(),
             opening: Mutex::default(),
         });
@@ -183,6 +199,7 @@ impl Cluster {
     /// Serves requests of other nodes, and works on runs of the queue, until the server stops.
     pub(crate) fn start(self: &Arc<Self>, state: &AppState) {
         tokio::spawn(Arc::clone(self).work_on_runs(state.clone()));
+        tokio::spawn(Arc::clone(self).sweep_for_ever(state.clone()));
         let node = Arc::clone(&self.node);
         tokio::spawn(async move {
             // The engine's client connects again by itself; an error here means that it gave up.

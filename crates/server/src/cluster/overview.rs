@@ -62,8 +62,8 @@ impl Cluster {
         runs.sort_by_key(|run| run.ticket.asked_ms);
         let runs = runs.into_iter().map(|run| QueuedRun {
             id: run.id.to_string(),
-            user: run.ticket.user,
-            node: run.node,
+            user: run.ticket.user.clone(),
+            node: run.node.clone(),
             deliveries: run.ticket.deliveries,
             asked_at: run.ticket.asked_ms as f64 / 1000.0,
         });

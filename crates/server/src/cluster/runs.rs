@@ -10,7 +10,7 @@ use crate::routes::chats::{AskedRun, MessageRequest};
 use crate::state::AppState;
 use axum::http::StatusCode;
 use cellblock_cluster::engine::{Digest, NodeState, Placed, SessionState};
-use cellblock_cluster::{OpenRun, RunId, RunTicket, Submitted, TakenRun, wait_of};
+use cellblock_cluster::{OpenRun, RunId, RunTicket, Submitted, TakenRun};
 use cellblock_tools::HappenedCell;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -76,12 +76,8 @@ impl Cluster {
         state
             .quotas_of(&caller.user)
             .check_run(&used, 0, state.store())?;
-        let runs = self
-            .queue
-            .open_runs()
-            .await
-            .map_err(|error| unavailable(&error.0))?;
-        let of_user = runs.iter().filter(|run| run.ticket.user == *user).count();
+        let of_user = self.queue.open_count(user).await;
+        let of_user = of_user.map_err(|error| unavailable(&error.0))?;
         if of_user >= MAX_OPEN_OF_USER {
             return Err(ApiError::too_many(
                 "quota_queue",
@@ -166,19 +162,15 @@ impl Cluster {
             "status": if run.node.is_some() { "running" } else { "waiting" },
         });
         if run.node.is_none() {
-            let runs = self
-                .queue
-                .open_runs()
-                .await
-                .map_err(|error| unavailable(&error.0))?;
             let nodes = self.peers.list().await?;
             let ready = nodes.iter().filter(|node| node.state == NodeState::Ready);
             let slots: u32 = ready.clone().map(|node| node.run_slots).sum();
             let times: Vec<u64> = ready.map(|node| node.run_ms).filter(|ms| *ms > 0).collect();
             let mean = times.iter().sum::<u64>().checked_div(times.len() as u64);
             let slots = usize::try_from(slots).unwrap_or(1);
-            let wait = wait_of(&runs, &run.id, slots, mean.map(Duration::from_millis));
-            json["wait"] = json!(wait);
+            let mean = mean.map(Duration::from_millis);
+            let wait = self.queue.wait(&run.id, slots, mean).await;
+            json["wait"] = json!(wait.map_err(|error| unavailable(&error.0))?);
         }
         Ok(json)
     }

@@ -251,9 +251,10 @@ fn row(id: &str, user: &str, state: SessionState, about: &Value) -> SessionRow {
     }
 }
 
-/// What the directory says about a session.
-fn about(user: &str, row: &SessionRow) -> Value {
+/// What the directory says about a session. `environment` is the id of its environment: a node that has it comes first.
+fn about(user: &str, row: &SessionRow, environment: &Value) -> Value {
     json!({
+        "environment": environment,
         "user": user,
         "title": row.title,
         "parent": row.parent,
@@ -299,7 +300,8 @@ impl Cluster {
         session: &Session,
     ) -> Result<(), ApiError> {
         self.opening().insert(row.id.clone());
-        let taken = self.take_new(row, about(user, row)).await;
+        let environment = json!(self.environments.id_of(session.python()));
+        let taken = self.take_new(row, about(user, row, &environment)).await;
         self.opening().remove(&row.id);
         taken?;
         let moved = || unavailable("the session moved while it was opened");
@@ -448,7 +450,10 @@ impl Cluster {
     /// Changes the title of a session of this node.
     pub(crate) async fn rename(&self, user: &str, row: &SessionRow) -> Result<(), ApiError> {
         let session = session_id(&row.id)?;
-        let described = self.node.describe(&session, about(user, row)).await;
+        let placed = self.placed(&row.id).await?;
+        let environment = placed.map(|placed| placed.entry.about["environment"].clone());
+        let about = about(user, row, &environment.unwrap_or_default());
+        let described = self.node.describe(&session, about).await;
         described.map_err(|error| unavailable(&error.to_string()))
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(get.clone(), "/v1/sessions/{session}", read, "Describe a session", describe),
         Route::new(Method::PATCH, "/v1/sessions/{session}", run, "Change the title of a session", rename)
             .takes::<TitleRequest>(),
-        Route::new(Method::DELETE, "/v1/sessions/{session}", run, "Close a session; its journal stays", close),
+        Route::new(Method::DELETE, "/v1/sessions/{session}", run, "Close a session; its journal stays, unless `forget=true` deletes everything of it (in a cluster)", close),
         Route::new(
             get.clone(),
             "/v1/sessions/{session}/events",
@@ -216,12 +216,29 @@ async fn rename(
     Ok(Json(session_json(&row, state.live().get(&id).as_ref())))
 }
 
+#[derive(Debug, Deserialize)]
+struct CloseQuery {
+    #[serde(default)]
+    forget: bool,
+}
+
 async fn close(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    Query(query): Query<CloseQuery>,
 ) -> Result<Json<Value>, ApiError> {
     state.session_row(&caller, &id).await?;
+    if query.forget {
+        let no_cluster = || ApiError::invalid("forget: only a cluster deletes journals so");
+        let cluster = state.cluster().ok_or_else(no_cluster)?;
+        state.close_session(&id).await?;
+        let told = cluster.forget(&id).await?;
+        state
+            .audit(caller.id(), "session.forget", Some(&id), None)
+            .await;
+        return Ok(Json(told));
+    }
     state.close_session(&id).await?;
     state
         .audit(caller.id(), "session.close", Some(&id), None)

@@ -10,6 +10,7 @@ use cellblock_cluster::engine::{
 use cellblock_cluster::{
     BoxFuture, NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
 };
+use cellblock_host::Host;
 use cellblock_server::{Authentication, ClusterOptions, Server, ServerOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -18,19 +19,30 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A node that serves until it is dropped.
-struct Node {
-    server: TestServer,
+pub(crate) struct Node {
+    pub(crate) server: TestServer,
     id: NodeId,
     _stop: DropGuard,
 }
 
 impl Node {
-    async fn start(
+    pub(crate) async fn start(
         cluster: &Cluster,
         name: &str,
         change: impl FnOnce(&mut ServerOptions, &mut ClusterOptions),
     ) -> Node {
         let data = tempfile::tempdir().expect("a directory");
+        let host = host(data.path());
+        Node::start_with(cluster, name, data, host, change).await
+    }
+
+    pub(crate) async fn start_with(
+        cluster: &Cluster,
+        name: &str,
+        data: tempfile::TempDir,
+        host: Host,
+        change: impl FnOnce(&mut ServerOptions, &mut ClusterOptions),
+    ) -> Node {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -41,7 +53,7 @@ impl Node {
         change(&mut options, &mut node);
         let id = node.node.clone();
         options.cluster = Some(node);
-        let server = Server::open(host(data.path()), options).await;
+        let server = Server::open(host, options).await;
         let server = server.expect("a server");
         let stop = CancellationToken::new();
         let (serving, token) = (server.clone(), stop.clone());
@@ -65,18 +77,18 @@ impl Node {
         }
     }
 
-    fn caller(&self) -> Caller<'_> {
+    pub(crate) fn caller(&self) -> Caller<'_> {
         self.server.anyone().with("x-cellblock", "1")
     }
 }
 
-struct Cluster {
-    engine: Engine,
+pub(crate) struct Cluster {
+    pub(crate) engine: Engine,
     clock: TokioRuntime,
 }
 
 impl Cluster {
-    fn new() -> Cluster {
+    pub(crate) fn new() -> Cluster {
         let clock = TokioRuntime::new();
         let runtime: Arc<dyn Runtime> = Arc::new(clock.clone());
         let lease = Duration::from_secs(60);
@@ -250,6 +262,18 @@ impl Blobs for FailingBlobs {
         }
         self.inner.get(digest)
     }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Digest>, EngineError>> {
+        self.inner.list()
+    }
+
+    fn remove<'a>(
+        &'a self,
+        digest: &'a Digest,
+        unused: Duration,
+    ) -> BoxFuture<'a, Result<bool, EngineError>> {
+        self.inner.remove(digest, unused)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -284,7 +308,7 @@ async fn a_run_whose_question_cannot_be_read_for_a_while_waits_for_it() {
 }
 
 /// Asks until the run has ended.
-async fn ended(node: &Node, path: &str) -> Value {
+pub(crate) async fn ended(node: &Node, path: &str) -> Value {
     for _ in 0..1200 {
         let told = node.caller().get(path).await.json();
         if told["status"] != "waiting" && told["status"] != "running" {

@@ -11,6 +11,7 @@ mod backup;
 mod chat_branches;
 mod clock;
 mod cluster;
+mod cluster_data;
 mod common;
 mod demo;
 mod e2b;

@@ -223,7 +223,7 @@ async fn code_that_waits_is_answered_once() {
     );
 }
 
-async fn waiting_call(caller: &Caller<'_>, session: &str) -> String {
+pub(crate) async fn waiting_call(caller: &Caller<'_>, session: &str) -> String {
     for _ in 0..500 {
         let told = caller.get(&format!("/v1/sessions/{session}")).await.json();
         if let Some(call) = told["live"]["waiting_calls"][0].as_str() {

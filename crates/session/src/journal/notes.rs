@@ -6,6 +6,9 @@ use cellblock_protocol::guest::{FromHead, ToHead};
 use std::collections::HashMap;
 use std::time::Instant;
 
+/// What a journal has in the place of a password.
+const PASSWORD_NOT_KEPT: &str = "the answer was a password, which is not recorded";
+
 /// The notes on a cell that runs.
 #[derive(Debug, Default)]
 pub(super) struct CellNotes {
@@ -48,15 +51,26 @@ impl CellNotes {
                     outcome: CallOutcome::Unanswered,
                 });
             }
-            FromHead::InputRequest { call, prompt, .. } => {
+            FromHead::InputRequest {
+                call,
+                prompt,
+                password,
+            } => {
                 if !self.has_room(prompt.len()) {
                     return;
                 }
                 let index = self.inputs.len();
-                self.waiting.insert(call.clone(), Waiting::Input { index });
+                // A journal is read, exported and sent to other machines: a password does not belong there.
+                let unanswered = match password {
+                    true => PASSWORD_NOT_KEPT,
+                    false => {
+                        self.waiting.insert(call.clone(), Waiting::Input { index });
+                        "it was not answered"
+                    }
+                };
                 self.inputs.push(RecordedInput {
                     prompt: prompt.clone(),
-                    answer: InputAnswer::Error("it was not answered".to_owned()),
+                    answer: InputAnswer::Error(unanswered.to_owned()),
                 });
             }
             _ => {}

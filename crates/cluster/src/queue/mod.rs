@@ -3,6 +3,14 @@
 //! A run is like a session: an entry of a directory says which node has it, and its journal is its truth and its fence. The first record
 //! is what was asked, the last one how the run ended. A node that takes a run appends first, so a node that lost the run can neither add
 //! to it nor end it. There is no scheduler: each node chooses by itself, by the same rule, and the claims decide.
+//!
+//! No request lists the directory: each handle follows its changes and keeps the open runs in memory ([`index`]), so what a request costs
+//! does not depend on how many runs wait.
+
+mod index;
+mod order;
+
+pub use order::Wait;
 
 use crate::engine::{
     AppendError, ClaimError, Engine, EngineError, Entry, Epoch, Placed, RequestError, Sequence,
@@ -12,11 +20,13 @@ use crate::message::{Request, encode};
 use crate::names::{NodeId, SessionId};
 use crate::owner::{AdoptError, RunError};
 use crate::record::{Chain, RecordBody};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, timeout};
 use crate::writer::JournalWriter;
+use index::RunIndex;
+use order::{fair_order, running_of_users};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +38,8 @@ const PING_SILENCE: Duration = Duration::from_millis(500);
 /// How often an outcome that is not known is looked at, and the pause between.
 const MAX_ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long the index may be behind a claim before the claim is judged without it.
+const LONGEST_LAG: Duration = Duration::from_secs(1);
 
 /// What the queue says about a run that has not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,15 +91,6 @@ pub enum Submitted {
     Known(Value),
 }
 
-/// How long a run waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Wait {
-    /// How many runs come before it.
-    pub ahead: usize,
-    /// About how many seconds that takes. `None`: no run has ended yet, so nothing is known.
-    pub seconds: Option<u64>,
-}
-
 /// A run that a node took.
 pub struct TakenRun {
     /// The run.
@@ -105,12 +108,18 @@ pub struct TakenRun {
 pub struct RunQueue {
     engine: Engine,
     runtime: Arc<dyn Runtime>,
+    index: RunIndex,
 }
 
 impl RunQueue {
-    /// The queue of a cluster.
+    /// The queue of a cluster. Starts a task that follows its changes until the last clone is dropped.
     pub fn new(engine: Engine, runtime: Arc<dyn Runtime>) -> RunQueue {
-        RunQueue { engine, runtime }
+        let index = RunIndex::start(&engine.runs, &runtime);
+        RunQueue {
+            engine,
+            runtime,
+            index,
+        }
     }
 
     /// Adds a run, once for each id. Once this returns, the run is not lost any more. A caller that got no answer submits it again.
@@ -127,20 +136,23 @@ impl RunQueue {
         let record = Chain::start().encode(Epoch(0), body).map_err(failed)?;
         let journals = &self.engine.journals;
         let mut attempts = 0;
-        loop {
+        let is_new = loop {
             let appended = journals.append(id, Sequence::START, record.clone().into());
             match appended.await {
-                Ok(_) | Err(AppendError::Conflict) => break,
+                Ok(_) => break true,
+                Err(AppendError::Conflict) => break false,
                 Err(AppendError::Unknown(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
                 Err(error) => return Err(failed(error)),
             }
             self.runtime.sleep(PAUSE).await;
-        }
-        let (events, end) = self.read(id).await?;
-        let first = events.into_iter().next().unwrap_or_default();
-        let known = Submitted::Known(first);
-        if end.is_some() {
-            return Ok(known);
+        };
+        let mut known = Submitted::Known(asked.clone());
+        if !is_new {
+            let (events, end) = self.read(id).await?;
+            known = Submitted::Known(events.into_iter().next().unwrap_or_default());
+            if end.is_some() {
+                return Ok(known);
+            }
         }
         match self
             .write_entry(id, None, node, SessionState::Asleep, ticket)
@@ -153,10 +165,24 @@ impl RunQueue {
     }
 
     /// All runs that have not ended. The list may be behind by a moment.
-    pub async fn open_runs(&self) -> Result<Vec<OpenRun>, EngineError> {
-        let listed = self.engine.runs.list().await?;
-        let runs = listed.into_iter().map(|(id, placed)| open_run(id, placed));
-        runs.collect()
+    pub async fn open_runs(&self) -> Result<Vec<Arc<OpenRun>>, EngineError> {
+        self.index.runs().await
+    }
+
+    /// How many runs of a user have not ended. The number may be behind by a moment.
+    pub async fn open_count(&self, user: &str) -> Result<usize, EngineError> {
+        let runs = self.open_runs().await?;
+        Ok(runs.iter().filter(|run| run.ticket.user == user).count())
+    }
+
+    /// How long a run waits, if `slots` runs go on at a time and one takes `mean` on average. `None`: it does not wait.
+    pub async fn wait(
+        &self,
+        id: &RunId,
+        slots: usize,
+        mean: Option<Duration>,
+    ) -> Result<Option<Wait>, EngineError> {
+        Ok(self.index.order().await?.wait(id, slots, mean))
     }
 
     /// A run that has not ended.
@@ -189,6 +215,10 @@ impl RunQueue {
         has: impl Fn(&RunId) -> bool,
     ) -> Result<Option<TakenRun>, EngineError> {
         let runs = self.open_runs().await?;
+        if runs.is_empty() {
+            return Ok(None);
+        }
+        let runs = runs.iter().map(|run| OpenRun::clone(run)).collect();
         let runs = self.without_gone(runs, node, &has).await?;
         let mut running = running_of_users(&runs);
         for run in fair_order(&runs) {
@@ -239,7 +269,7 @@ impl RunQueue {
         let event = json!({ "ended": end });
         journal.append(RecordBody::Event { event }).await?;
         // If this fails, the next node that takes the run finds its end, and removes it.
-        let _ = self.engine.runs.remove(id).await;
+        let _ = self.remove(id).await;
         Ok(())
     }
 
@@ -288,16 +318,20 @@ impl RunQueue {
             })),
             // It has ended, and the node that ended it did not remove it.
             _ => {
-                self.engine.runs.remove(&run.id).await?;
+                self.remove(&run.id).await?;
                 Ok(None)
             }
         }
     }
 
     /// Whether nodes that chose at the same time took too many runs of a user: those that were claimed last go back.
+    ///
+    /// Changes come in the order of their epochs: once this claim has come, so have all that count.
     async fn is_over_limit(&self, run: &OpenRun, per_user: usize) -> Result<bool, EngineError> {
+        let reached = self.index.reached(run.epoch);
+        timeout(&*self.runtime, LONGEST_LAG, reached).await;
         let runs = self.open_runs().await?;
-        let is_before = |other: &&OpenRun| {
+        let is_before = |other: &&Arc<OpenRun>| {
             let is_of_user = other.ticket.user == run.ticket.user;
             is_of_user && other.node.is_some() && other.epoch < run.epoch
         };
@@ -356,60 +390,16 @@ impl RunQueue {
             state,
             about: serde_json::to_value(ticket).map_err(unknown)?,
         };
-        self.engine.runs.claim(id, seen, &entry).await
+        let epoch = self.engine.runs.claim(id, seen, &entry).await?;
+        self.index.note_own(id, Placed { entry, epoch });
+        Ok(epoch)
     }
-}
 
-/// How long a run waits, if `slots` runs go on at a time and one takes `mean` on average.
-pub fn wait_of(runs: &[OpenRun], id: &RunId, slots: usize, mean: Option<Duration>) -> Option<Wait> {
-    let ahead = fair_order(runs).iter().position(|run| run.id == *id)?;
-    let running = runs.iter().filter(|run| run.node.is_some()).count();
-    let free = slots.saturating_sub(running);
-    let seconds = match (ahead < free, mean) {
-        (true, _) => Some(0),
-        (false, None) => None,
-        (false, Some(mean)) => {
-            let turns = (ahead - free) / slots.max(1) + 1;
-            Some((mean.as_secs_f64() * turns as f64).ceil() as u64)
-        }
-    };
-    Some(Wait { ahead, seconds })
-}
-
-/// The runs that wait, in the order in which they are to be taken: the user with the fewest runs comes next, then the one that has waited
-/// longest. So a user with a thousand runs delays another user by one run at most for each that goes on.
-fn fair_order(runs: &[OpenRun]) -> Vec<&OpenRun> {
-    let mut queues: BTreeMap<&str, Vec<&OpenRun>> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.node.is_none()) {
-        queues.entry(&run.ticket.user).or_default().push(run);
+    async fn remove(&self, id: &RunId) -> Result<(), EngineError> {
+        self.engine.runs.remove(id).await?;
+        self.index.forget(id);
+        Ok(())
     }
-    let running = running_of_users(runs);
-    let mut ranked = Vec::new();
-    for (user, mut queue) in queues {
-        let first = running.get(user).copied().unwrap_or(0);
-        queue.sort_by_key(|run| {
-            let ticket = &run.ticket;
-            // A run that a lost node had goes on before a new one begins.
-            let is_new = ticket.deliveries == 0;
-            (is_new, std::cmp::Reverse(ticket.priority), ticket.asked_ms)
-        });
-        ranked.extend(
-            queue
-                .into_iter()
-                .enumerate()
-                .map(|(n, run)| (first + n, run)),
-        );
-    }
-    ranked.sort_by_key(|(rank, run)| (*rank, run.ticket.asked_ms, run.epoch));
-    ranked.into_iter().map(|(_, run)| run).collect()
-}
-
-fn running_of_users(runs: &[OpenRun]) -> HashMap<&str, usize> {
-    let mut running = HashMap::new();
-    for run in runs.iter().filter(|run| run.node.is_some()) {
-        *running.entry(run.ticket.user.as_str()).or_default() += 1;
-    }
-    running
 }
 
 fn open_run(id: RunId, placed: Placed) -> Result<OpenRun, EngineError> {
@@ -442,68 +432,4 @@ fn split(bodies: Vec<RecordBody>) -> (Vec<Value>, Option<Value>) {
 
 fn failed(error: impl std::fmt::Display) -> EngineError {
     EngineError(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(user: &str, number: u64, node: Option<&str>) -> OpenRun {
-        OpenRun {
-            id: RunId::new(format!("{user}-{number}")).unwrap(),
-            epoch: Epoch(number),
-            node: node.map(|node| NodeId::new(node).unwrap()),
-            ticket: RunTicket {
-                user: user.to_owned(),
-                asked_ms: number,
-                ..RunTicket::default()
-            },
-        }
-    }
-
-    fn ids(runs: &[OpenRun]) -> Vec<&str> {
-        fair_order(runs).iter().map(|run| run.id.as_str()).collect()
-    }
-
-    #[test]
-    fn a_flooding_user_does_not_delay_another_one() {
-        let mut runs: Vec<OpenRun> = (0..1000).map(|n| run("flood", n, None)).collect();
-        runs.extend((1000..1003).map(|n| run("other", n, None)));
-        let order = ids(&runs);
-        assert_eq!(
-            order[..5],
-            ["flood-0", "other-1000", "flood-1", "other-1001", "flood-2"]
-        );
-        // The flood has two runs under way: the other user's first two come first.
-        for flooding in &mut runs[..2] {
-            flooding.node = Some(NodeId::new("n").unwrap());
-        }
-        assert_eq!(ids(&runs)[..3], ["other-1000", "other-1001", "flood-2"]);
-    }
-
-    #[test]
-    fn priorities_count_among_the_runs_of_one_user() {
-        let mut runs = vec![run("a", 1, None), run("a", 2, None), run("b", 3, None)];
-        runs[1].ticket.priority = 5;
-        assert_eq!(ids(&runs), ["a-2", "b-3", "a-1"]);
-        // A run that was lost with its node goes on first.
-        runs[0].ticket.deliveries = 1;
-        assert_eq!(ids(&runs), ["a-1", "b-3", "a-2"]);
-    }
-
-    #[test]
-    fn the_wait_is_told_in_runs_and_seconds() {
-        let mut runs: Vec<OpenRun> = (0..6).map(|n| run("a", n, None)).collect();
-        let mean = Some(Duration::from_secs(10));
-        let wait = |runs: &[OpenRun], n: u64, mean| {
-            let id = RunId::new(format!("a-{n}")).unwrap();
-            wait_of(runs, &id, 2, mean).map(|wait| (wait.ahead, wait.seconds))
-        };
-        assert_eq!(wait(&runs, 1, None), Some((1, Some(0))));
-        assert_eq!(wait(&runs, 2, None), Some((2, None)));
-        assert_eq!(wait(&runs, 2, mean), Some((2, Some(10))));
-        assert_eq!(wait(&runs, 5, mean), Some((5, Some(20))));
-        runs[0].node = Some(NodeId::new("n").unwrap());
-        assert_eq!(wait(&runs, 0, mean), None);
-    }
 }
