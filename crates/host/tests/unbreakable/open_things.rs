@@ -15,17 +15,7 @@ const NOTHING: Vec<String> = Vec::new();
 
 #[test]
 fn a_database_with_a_write_ahead_log_is_as_it_was_and_can_be_written_to() {
-    let session = session();
-    session.good(
-        "import sqlite3
-def connect():
-    return sqlite3.connect('a.db', timeout=1)
-db = connect()
-db.execute('pragma journal_mode=wal')
-db.execute('create table t (x)')
-db.execute('insert into t values (1)')
-db.commit()",
-    );
+    let session = with_write_ahead_log();
     let rows =
         "db.execute('select x from t').fetchall(), connect().execute('select x from t').fetchall()";
     for ending in [
@@ -39,6 +29,86 @@ db.commit()",
     }
     session.good("db.execute('insert into t values (3)'); db.commit()");
     assert_eq!(session.value(rows), "([(1,), (3,)], [(1,), (3,)])");
+}
+
+/// The cell removes the files of the database. The connection has mapped the index of the log, and the map has to lead to the
+/// file that was put back.
+#[test]
+fn a_connection_is_as_it_was_when_the_cell_removed_the_files_of_its_database() {
+    let rows = "[c.execute('select x from t order by x').fetchall() for c in (db, connect())]";
+    for ending in [
+        "db.execute('delete from t'); db.commit(); db.close()",
+        "db.close(); other = connect(); other.execute('insert into t values (2)'); other.commit()",
+        "db.close(); [os.remove(name) for name in os.listdir() if name.startswith('a.db')]",
+        "db.execute('pragma journal_mode=delete')",
+    ] {
+        let session = with_write_ahead_log();
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        assert_eq!(session.value(rows), "[[(1,)], [(1,)]]", "{ending}");
+        session.good("db.execute('insert into t values (3)'); db.commit()");
+        assert_eq!(
+            session.value(rows),
+            "[[(1,), (3,)], [(1,), (3,)]]",
+            "{ending}"
+        );
+        session
+            .good("other = connect(); other.execute('insert into t values (4)'); other.commit()");
+        let check = "db.execute('select max(x) from t').fetchone(), db.execute('pragma integrity_check').fetchone()";
+        assert_eq!(session.value(check), "((4,), ('ok',))", "{ending}");
+    }
+}
+
+#[test]
+fn a_database_can_be_read_while_a_transaction_that_was_open_goes_on() {
+    let session = with_write_ahead_log();
+    session.good("db.execute('insert into t values (2)')");
+    let rows = "[c.execute('select x from t').fetchall() for c in (db, connect())]";
+    for ending in ["pass", "db.commit()", "db.rollback(); db.close()"] {
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        assert_eq!(session.value(rows), "[[(1,), (2,)], [(1,)]]", "{ending}");
+    }
+    session.good("db.commit()");
+    assert_eq!(session.value(rows), "[[(1,), (2,)], [(1,), (2,)]]");
+}
+
+fn with_write_ahead_log() -> Python {
+    let session = session();
+    session.good(
+        "import os, sqlite3
+def connect():
+    return sqlite3.connect('a.db', timeout=1)
+db = connect()
+db.execute('pragma journal_mode=wal')
+db.execute('create table t (x)')
+db.execute('insert into t values (1)')
+db.commit()",
+    );
+    session
+}
+
+#[test]
+fn a_map_of_a_file_that_the_cell_removed_or_replaced_is_a_map_of_the_restored_file() {
+    for ending in [
+        "area[:3] = b'xyz'; os.remove('a')",
+        "area[:3] = b'xyz'; open('b', 'w').close(); os.replace('b', 'a')",
+    ] {
+        let session = session();
+        session.good(
+            "import mmap, os
+with open('a', 'wb') as file:
+    file.write(b'abc' + bytes(4093))
+with open('a', 'r+b') as file:
+    area = mmap.mmap(file.fileno(), 4096)
+view = memoryview(area)",
+        );
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        session.good("before = bytes(view[:3]); area[0:1] = b'A'");
+        assert_eq!(
+            session.value("before, open('a', 'rb').read(3)"),
+            "(b'abc', b'Abc')",
+            "{ending}"
+        );
+    }
 }
 
 #[test]
