@@ -1,6 +1,6 @@
 //! What is open when a checkpoint is made: it is put right after a crash, or the result names it.
 
-use crate::support::{Python, session};
+use crate::support::{Python, session, wait};
 use cellblock_protocol::CheckpointState;
 
 /// Runs a cell that ends its process, and returns what could not be put back.
@@ -109,6 +109,46 @@ view = memoryview(area)",
             "{ending}"
         );
     }
+}
+
+/// Without a log SQLite refuses to write where the file at the path of its database is another one.
+#[test]
+fn a_connection_that_can_only_read_after_its_database_was_removed_is_named() {
+    let session = session();
+    session
+        .good("import os, sqlite3; db = sqlite3.connect('a.db'); db.execute('create table t (x)')");
+    let written = "db.execute('insert into t values (1)'); db.commit()";
+    assert_eq!(crash(&session, written), NOTHING);
+    assert_eq!(
+        crash(&session, "db.close(); os.remove('a.db')"),
+        [
+            "/workspace/a.db: the database is there again, but a connection that was open can only read"
+        ]
+    );
+    session.good(format!("db = sqlite3.connect('a.db'); {written}").as_str());
+}
+
+#[test]
+fn a_timer_runs_again_after_a_crash_and_an_undo() {
+    let session = session();
+    session.good(
+        "import signal, time
+rings = []
+signal.signal(signal.SIGALRM, lambda *_: rings.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+def still_rings():
+    rings.clear()
+    end = time.monotonic() + 20
+    while not rings and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(rings)",
+    );
+    let stop = "signal.setitimer(signal.ITIMER_REAL, 0)";
+    assert_eq!(crash(&session, stop), NOTHING);
+    assert_eq!(session.value("still_rings()"), "True");
+    session.good(stop);
+    wait(session.0.undo(1)).unwrap();
+    assert_eq!(session.value("still_rings()"), "True");
 }
 
 #[test]

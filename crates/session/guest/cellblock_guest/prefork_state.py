@@ -148,7 +148,7 @@ class _OpenDescriptor(Descriptor):
         return None
 
     def _is_database(self) -> bool:
-        """Whether it is a database that SQLite writes to without a log: it refuses to when the file at the path is another one."""
+        """Whether it is a database without a write-ahead log: SQLite does not write to it when another file is at its path."""
         can_be_read = self.kind == _REGULAR and self.flags & os.O_ACCMODE == os.O_RDWR
         head = os.pread(self.number, _HEAD_BYTES, 0) if can_be_read else b""
         return head.startswith(_DATABASE) and head[-1] != _WITH_LOG
