@@ -27,9 +27,10 @@ fn a_pool_works_after_crashes_with_every_start_method() {
         for workers in [1, 3] {
             let session = with_pool(method, workers);
             for _ in 0..3 {
-                let crashed = session.run("os._exit(3)");
-                let lost = crashed.state.not_restored;
-                assert!(lost.iter().all(|lost| lost.contains("process")), "{lost:?}");
+                // Threads of the pool read and write its pipes between cells, which the result names.
+                let lost = session.run("os._exit(3)").state.not_restored;
+                let has_error = lost.iter().any(|lost| lost.starts_with("multiprocessing"));
+                assert!(!has_error, "{lost:?}");
                 let roots = session.value("roots()");
                 assert_eq!(roots, "[0.0, 1.0, 2.0, 3.0]", "{method}, {workers}");
             }

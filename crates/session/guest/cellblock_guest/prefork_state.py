@@ -27,8 +27,6 @@ _FIONREAD = 0x541B
 _TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
 _PROCESS = "anon_inode:[pidfd]"
 _DATABASE = b"SQLite format 3\0"
-_HEAD_BYTES = 19  # the last of them is the version for reading
-_WITH_LOG = 2
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
 
 
@@ -130,7 +128,9 @@ class _OpenDescriptor(Descriptor):
                 if not _leads_to(self.path, self):
                     same_again(self)
                     if self._is_database():
-                        return f"{self.path}: the database is there again, but a connection that was open can only read"
+                        return (
+                            f"{self.path}: the database is another file now: close connections that were open, and connect again"
+                        )
             except OSError as error:
                 return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
             return None
@@ -148,10 +148,9 @@ class _OpenDescriptor(Descriptor):
         return None
 
     def _is_database(self) -> bool:
-        """Whether it is a database without a write-ahead log: SQLite does not write to it when another file is at its path."""
+        """Whether it is a database of SQLite, which takes the file for another database when it is another file."""
         can_be_read = self.kind == _REGULAR and self.flags & os.O_ACCMODE == os.O_RDWR
-        head = os.pread(self.number, _HEAD_BYTES, 0) if can_be_read else b""
-        return head.startswith(_DATABASE) and head[-1] != _WITH_LOG
+        return can_be_read and os.pread(self.number, len(_DATABASE), 0) == _DATABASE
 
     def _look(self) -> Any:
         """What tells whether the contents are still what they were."""
