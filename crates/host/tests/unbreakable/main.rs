@@ -30,3 +30,4 @@ mod shared_maps;
 mod strategies;
 mod threads;
 mod undo;
+mod worker_pools;

@@ -1,6 +1,6 @@
 //! What is open when a checkpoint is made: it is put right after a crash, or the result names it.
 
-use crate::support::{Python, session};
+use crate::support::{Python, session, wait};
 use cellblock_protocol::CheckpointState;
 
 /// Runs a cell that ends its process, and returns what could not be put back.
@@ -15,17 +15,7 @@ const NOTHING: Vec<String> = Vec::new();
 
 #[test]
 fn a_database_with_a_write_ahead_log_is_as_it_was_and_can_be_written_to() {
-    let session = session();
-    session.good(
-        "import sqlite3
-def connect():
-    return sqlite3.connect('a.db', timeout=1)
-db = connect()
-db.execute('pragma journal_mode=wal')
-db.execute('create table t (x)')
-db.execute('insert into t values (1)')
-db.commit()",
-    );
+    let session = with_write_ahead_log();
     let rows =
         "db.execute('select x from t').fetchall(), connect().execute('select x from t').fetchall()";
     for ending in [
@@ -39,6 +29,129 @@ db.commit()",
     }
     session.good("db.execute('insert into t values (3)'); db.commit()");
     assert_eq!(session.value(rows), "([(1,), (3,)], [(1,), (3,)])");
+}
+
+/// SQLite removes the log with the last connection. The connection has mapped the index of the log, and the map has to lead to the
+/// file that was put back.
+#[test]
+fn a_connection_is_as_it_was_when_the_cell_removed_the_log_of_its_database() {
+    let rows = "[c.execute('select x from t order by x').fetchall() for c in (db, connect())]";
+    for ending in [
+        "db.execute('delete from t'); db.commit(); db.close()",
+        "db.close(); other = connect(); other.execute('insert into t values (2)'); other.commit()",
+        "db.execute('pragma journal_mode=delete')",
+    ] {
+        let session = with_write_ahead_log();
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        assert_eq!(session.value(rows), "[[(1,)], [(1,)]]", "{ending}");
+        session.good("db.execute('insert into t values (3)'); db.commit()");
+        assert_eq!(
+            session.value(rows),
+            "[[(1,), (3,)], [(1,), (3,)]]",
+            "{ending}"
+        );
+        session
+            .good("other = connect(); other.execute('insert into t values (4)'); other.commit()");
+        let check = "db.execute('select max(x) from t').fetchone(), db.execute('pragma integrity_check').fetchone()";
+        assert_eq!(session.value(check), "((4,), ('ok',))", "{ending}");
+    }
+}
+
+#[test]
+fn a_database_can_be_read_while_a_transaction_that_was_open_goes_on() {
+    let session = with_write_ahead_log();
+    session.good("db.execute('insert into t values (2)')");
+    let rows = "[c.execute('select x from t').fetchall() for c in (db, connect())]";
+    for ending in ["pass", "db.commit()", "db.rollback(); db.close()"] {
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        assert_eq!(session.value(rows), "[[(1,), (2,)], [(1,)]]", "{ending}");
+    }
+    session.good("db.commit()");
+    assert_eq!(session.value(rows), "[[(1,), (2,)], [(1,), (2,)]]");
+}
+
+fn with_write_ahead_log() -> Python {
+    let session = session();
+    session.good(
+        "import os, sqlite3
+def connect():
+    return sqlite3.connect('a.db', timeout=1)
+db = connect()
+db.execute('pragma journal_mode=wal')
+db.execute('create table t (x)')
+db.execute('insert into t values (1)')
+db.commit()",
+    );
+    session
+}
+
+#[test]
+fn a_map_of_a_file_that_the_cell_removed_or_replaced_is_a_map_of_the_restored_file() {
+    for ending in [
+        "area[:3] = b'xyz'; os.remove('a')",
+        "area[:3] = b'xyz'; open('b', 'w').close(); os.replace('b', 'a')",
+    ] {
+        let session = session();
+        session.good(
+            "import mmap, os
+with open('a', 'wb') as file:
+    file.write(b'abc' + bytes(4093))
+with open('a', 'r+b') as file:
+    area = mmap.mmap(file.fileno(), 4096)
+view = memoryview(area)",
+        );
+        assert_eq!(crash(&session, ending), NOTHING, "{ending}");
+        session.good("before = bytes(view[:3]); area[0:1] = b'A'");
+        assert_eq!(
+            session.value("before, open('a', 'rb').read(3)"),
+            "(b'abc', b'Abc')",
+            "{ending}"
+        );
+    }
+}
+
+/// SQLite takes the file for another database: it does not write to it, or does not see what other connections write.
+#[test]
+fn a_database_that_the_cell_removed_is_named_where_a_connection_was_open() {
+    for mode in ["delete", "wal"] {
+        let session = with_write_ahead_log();
+        session.good(format!("db.execute('pragma journal_mode={mode}')").as_str());
+        let written = "db.execute('insert into t values (2)'); db.commit()";
+        assert_eq!(crash(&session, written), NOTHING, "{mode}");
+        assert_eq!(
+            crash(&session, "db.close(); os.remove('a.db')"),
+            [
+                "/workspace/a.db: the database is another file now: close connections that were open, and connect again"
+            ],
+            "{mode}"
+        );
+        session.good(format!("db.close(); db = connect(); {written}").as_str());
+        let rows = "connect().execute('select x from t').fetchall()";
+        assert_eq!(session.value(rows), "[(1,), (2,)]", "{mode}");
+    }
+}
+
+#[test]
+fn a_timer_runs_again_after_a_crash_and_an_undo() {
+    let session = session();
+    session.good(
+        "import signal, time
+rings = []
+signal.signal(signal.SIGALRM, lambda *_: rings.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+def still_rings():
+    rings.clear()
+    end = time.monotonic() + 20
+    while not rings and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(rings)",
+    );
+    let stop = "signal.setitimer(signal.ITIMER_REAL, 0)";
+    assert_eq!(crash(&session, stop), NOTHING);
+    assert_eq!(session.value("still_rings()"), "True");
+    session.good(stop);
+    wait(session.0.undo(1)).unwrap();
+    assert_eq!(session.value("still_rings()"), "True");
 }
 
 #[test]

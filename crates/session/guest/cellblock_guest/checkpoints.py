@@ -13,7 +13,7 @@ from errno import EOVERFLOW, EPERM
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import loops, native, processes
+from . import child_processes, loops, native
 from .libraries import modules
 from .prefork_state import PreForkState
 from .wire import encode
@@ -165,7 +165,7 @@ def renew_ids(process: int) -> None:
     its children."""
     loops.renew_process_ids(process)
     _renew_thread_ids()
-    processes.forget_pools()
+    child_processes.take_over(process)
 
 
 def _renew_thread_ids() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, descriptors, entropy, mappings, native, places, trees
+from . import checkpoints, child_processes, descriptors, entropy, mappings, native, places, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -40,6 +40,7 @@ def make(channel: int) -> None:
         if pid == 0:
             checkpoints.renew_ids(process)
             parent_state.apply()
+            child_processes.end()
             if has_threads:
                 # A thread may wait at a pipe or a socket of the parent's.
                 native.interrupt_threads()

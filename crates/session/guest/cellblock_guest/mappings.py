@@ -1,4 +1,5 @@
-"""Memory that is shared on purpose: in a fork it would be shared with the parent session, so the fork gets its own."""
+"""Memory that is shared on purpose: in a fork it would be shared with the parent session, so the fork gets its own. And maps of
+files that were removed and put back: a map leads to the file that was there when it was made."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ _LONGEST_NAME = 4096
 class Mapping:
     """One shared mapping."""
 
-    def __init__(self, start: int, end: int, protection: int, offset: int, path: str) -> None:
+    def __init__(self, start: int, end: int, protection: int, offset: int, inode: int, path: str) -> None:
         self._start, self._length = start, end - start
         self._protection = protection
         self._offset = offset
+        self._inode = inode
         self.path = path
 
     @property
@@ -42,6 +44,15 @@ class Mapping:
     def matters(self) -> bool:
         """A file of the system that is only read is the same for everyone."""
         return bool(self._protection & _WRITE) or places.is_own(self.path)
+
+    def lead_to_path(self) -> None:
+        """Map the file that has the path now, where it is another one than before."""
+        try:
+            is_another = places.is_own(self.path) and os.stat(self.path).st_ino != self._inode
+        except OSError:  # nothing is there
+            return
+        if is_another:
+            self.renew()
 
     def renew(self) -> None:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
@@ -57,11 +68,6 @@ class Mapping:
         contents = ctypes.string_at(self._start, self._length) if self._protection & _READ else b""
         _map(self._start, self._length, _READ | _WRITE, _SHARED | _ANONYMOUS | _FIXED, -1, 0)
         ctypes.memmove(self._start, contents, len(contents))
-
-    def clear(self, length: int) -> None:
-        """Set the first bytes to 0, if this is the beginning of what is mapped and may be written."""
-        if self._offset == 0 and self._protection & _WRITE:
-            ctypes.memset(self._start, 0, min(length, self._length))
 
 
 def shared() -> list[Mapping]:
@@ -87,9 +93,9 @@ def _asked_for() -> Iterator[Mapping]:
                 ioctl(maps, _ASK, answer, True)
             except FileNotFoundError:  # no more
                 return
-            _, _, _, start, end, flags, _, offset, _, _, _, length, *_ = _QUERY.unpack(answer)
+            _, _, _, start, end, flags, _, offset, inode, _, _, length, *_ = _QUERY.unpack(answer)
             path = os.fsdecode(name.value) if length else ""
-            yield Mapping(start, end, flags & (_READ | _WRITE | _EXECUTE), offset, path)
+            yield Mapping(start, end, flags & (_READ | _WRITE | _EXECUTE), offset, inode, path)
             address = end
     finally:
         os.close(maps)
@@ -105,7 +111,7 @@ def _read() -> Iterator[Mapping]:
             start, _, end = fields[0].partition("-")
             protection = _READ * ("r" in rights) | _WRITE * ("w" in rights) | _EXECUTE * ("x" in rights)
             path = fields[5].rstrip("\n") if len(fields) > 5 else ""
-            yield Mapping(int(start, 16), int(end, 16), protection, int(fields[2], 16), path)
+            yield Mapping(int(start, 16), int(end, 16), protection, int(fields[2], 16), int(fields[4]), path)
 
 
 def _map(address: int, length: int, protection: int, flags: int, descriptor: int, offset: int) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
+from _signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, getitimer, setitimer  # type: ignore[import-not-found]
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import epolls, mappings, places, processes
+from . import child_processes, epolls, mappings, places
 from .descriptors import Descriptor, same_again
-from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,17 +24,16 @@ _DIRECTORY = 0o040000
 _PIPE = 0o010000
 _SOCKET = 0o140000
 _FIONREAD = 0x541B
+_TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
+_PROCESS = "anon_inode:[pidfd]"
+_DATABASE = b"SQLite format 3\0"
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
-# The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from
-# the log.
-_INDEX_HEADERS_BYTES = 96
 
 
 class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
-        self._process = os.getpid()
         self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
         try:
             self._directory: str | None = os.getcwd()
@@ -47,9 +46,11 @@ class PreForkState:
                     self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
-        # Only SQLite's are looked after, which keeps a file open as long as it is mapped.
+        # The kernel gives no timers to a copy.
+        self._timers = [(timer, left) for timer in _TIMERS if (left := getitimer(timer))[0]]
+        # The module `mmap` and SQLite keep a file open as long as it is mapped.
         try:
-            self._mappings = mappings.shared() if self._open and "_sqlite3" in modules else []
+            self._mappings = mappings.shared() if any(kept.may_be_mapped for kept in self._open) else []
         except OSError:  # no `/proc` behind these walls
             self._mappings = []
 
@@ -69,18 +70,20 @@ class PreForkState:
         was_collecting = gc.isenabled()
         gc.disable()
         try:
-            return self._settle()
+            lost = self._settle()
         finally:
             if was_collecting:
                 gc.enable()
+        # Last: new workers have the descriptors of this process.
+        lost += child_processes.end()
+        for timer, (left, interval) in self._timers:
+            setitimer(timer, left, interval)
+        return lost
 
     def _settle(self) -> list[str]:
-        processes.renew_children(self._process)
         lost = self._settle_directory()
         for mapping in self._mappings:
-            if mapping.path.endswith("-shm") and os.path.exists(mapping.path):
-                mapping.renew()
-                mapping.clear(_INDEX_HEADERS_BYTES)
+            mapping.lead_to_path()
         is_open = [kept for kept in self._open if kept.is_still_open()]
         lost += [reason for kept in is_open if (reason := kept.settle())]
         # Last: to close a file, as it happens above, ends all record locks that the process has on it.
@@ -113,12 +116,21 @@ class _OpenDescriptor(Descriptor):
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
 
+    @property
+    def may_be_mapped(self) -> bool:
+        """Whether it is a file that the session can replace by another one."""
+        return self.kind == _REGULAR and places.is_own(self.path)
+
     def settle(self) -> str | None:
         """Put it right, or say what cannot be."""
         if self.kind in (_REGULAR, _DIRECTORY) and not self.nameless:
             try:
                 if not _leads_to(self.path, self):
                     same_again(self)
+                    if self._is_database():
+                        return (
+                            f"{self.path}: the database is another file now: close connections that were open, and connect again"
+                        )
             except OSError as error:
                 return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
             return None
@@ -131,7 +143,14 @@ class _OpenDescriptor(Descriptor):
                 epolls.put_back(self.number, self.watched)
             except OSError:
                 return f"{self.name}: what it watches"
+        if self.path == _PROCESS:
+            return f"{self.name}: its process may have ended"
         return None
+
+    def _is_database(self) -> bool:
+        """Whether it is a database of SQLite, which takes the file for another database when it is another file."""
+        can_be_read = self.kind == _REGULAR and self.flags & os.O_ACCMODE == os.O_RDWR
+        return can_be_read and os.pread(self.number, len(_DATABASE), 0) == _DATABASE
 
     def _look(self) -> Any:
         """What tells whether the contents are still what they were."""
