@@ -57,7 +57,7 @@ fn all_rules() -> impl Iterator<Item = Rules> {
 fn both(rules: Rules) -> (Program, Program) {
     let mut list = Program::new();
     list.build(rules);
-    let groups = list.in_groups().ok().expect("a filter in groups");
+    let groups = list.in_groups().expect("a filter in groups");
     (list, groups)
 }
 

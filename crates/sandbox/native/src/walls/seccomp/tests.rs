@@ -75,7 +75,7 @@ fn run_from(
 ) -> Verdict {
     let mut program = Program::new();
     program.build(rules);
-    let program = program.in_groups().ok().expect("a filter in groups");
+    let program = program.in_groups().expect("a filter in groups");
     interpret(&program, begin, architecture, number, arguments).0
 }
 
