@@ -11,5 +11,9 @@ fn a_port_alone_is_one_of_the_loopback() {
     let place = Place::new();
     let said = place.run(["serve", "--no-auth", "--stdlib", "--port", &port]);
     assert_ne!(said.status, 0);
-    assert!(said.stderr.contains(&address.to_string()), "{}", said.stderr);
+    assert!(
+        said.stderr.contains(&address.to_string()),
+        "{}",
+        said.stderr
+    );
 }
