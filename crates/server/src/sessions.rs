@@ -11,7 +11,7 @@ use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_host::journal::{Journal, Report, Restore};
+use cellblock_host::journal::{Journal, JournalError, Journals, Report, Restore};
 use cellblock_protocol::{
     Cell, CellResult, Isolation, Journaling, SessionOptions, Status, WorkspacePlace,
 };
@@ -268,15 +268,17 @@ impl AppState {
 
     async fn read_journal(&self, id: Option<&str>) -> Result<Journal, ApiError> {
         let id = id.ok_or_else(|| ApiError::not_found("journal"))?.to_owned();
-        let journals = cellblock_host::journal::Journals::new(self.data("journals"));
+        let journals = Journals::new(self.data("journals"));
         let read = tokio::task::spawn_blocking(move || journals.find(&id)?.read()).await;
         let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
-        read.map_err(|error| {
-            ApiError::new(
+        // What the error says names directories of the server.
+        read.map_err(|error| match error {
+            JournalError::NotFound { .. } => ApiError::new(
                 axum::http::StatusCode::NOT_FOUND,
                 "not_found",
-                error.to_string(),
-            )
+                "this session has no journal yet: it begins with the first cell",
+            ),
+            _ => ApiError::internal("the journal of this session cannot be read"),
         })
     }
 

@@ -177,3 +177,17 @@ async fn hints_name_the_options_of_the_api() {
         assert!(!hint.contains("--"), "{code}: {hint}");
     }
 }
+
+#[tokio::test]
+async fn errors_about_journals_name_no_directory_of_the_server() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    for of_journal in ["export", "journal", "usage"] {
+        let path = format!("/v1/sessions/{session}/{of_journal}");
+        let answer = admin.get(&path).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{of_journal}");
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(!message.contains('/'), "{message}");
+    }
+}
