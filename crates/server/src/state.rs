@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::demo::DemoLink;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
-use crate::http::HostRules;
+use crate::http::{HeldBodies, HostRules};
 use crate::jupyter::Kernels;
 use crate::live::Registry;
 use crate::metrics::Metrics;
@@ -47,6 +47,7 @@ struct Inner {
     snapshots: Snapshots,
     kernels: Kernels,
     places: SessionPlaces,
+    held_bodies: HeldBodies,
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<DemoLink>,
     openid: Option<Provider>,
@@ -80,6 +81,7 @@ impl AppState {
                 snapshots: Snapshots::default(),
                 kernels: Kernels::default(),
                 places: SessionPlaces::default(),
+                held_bodies: HeldBodies::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
                 openid,
@@ -126,6 +128,11 @@ impl AppState {
     /// The kernels of programs that speak Jupyter's protocol.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.inner.kernels
+    }
+
+    /// The bodies of requests that are in memory.
+    pub(crate) fn held_bodies(&self) -> &HeldBodies {
+        &self.inner.held_bodies
     }
 
     /// The places of sessions that are being opened, and of the clients of MCP.

@@ -7,7 +7,9 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
+use std::error::Error;
 
 /// A body of JSON. An empty body counts as `{}`, so that operations without required fields need none.
 #[derive(Debug)]
@@ -53,10 +55,30 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<JsonBody<T>, ApiError> {
 
 /// The error for a body that could not be read to its end.
 pub(crate) fn refused_body(rejection: &BytesRejection) -> ApiError {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::too_large("the body is larger than this route takes");
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large_body(),
+        _ => cut_off_body(rejection.body_text()),
     }
-    ApiError::new(StatusCode::BAD_REQUEST, "malformed", rejection.body_text())
+}
+
+/// The same for one that is read in pieces.
+pub(super) fn unreadable_body(error: &axum::Error) -> ApiError {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return too_large_body();
+        }
+        cause = error.source();
+    }
+    cut_off_body(error.to_string())
+}
+
+fn too_large_body() -> ApiError {
+    ApiError::too_large("the body is larger than this route takes")
+}
+
+fn cut_off_body(why: String) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "malformed", why)
 }
 
 /// The query string of a request.

@@ -4,8 +4,10 @@ mod attachment;
 mod body;
 mod guard;
 mod headers;
+mod held_bodies;
 
 pub(crate) use attachment::{attachment, disposition};
 pub(crate) use body::{JsonBody, Query};
 pub(crate) use guard::{HostRules, changes_state, check_request};
 pub(crate) use headers::add_security_headers;
+pub(crate) use held_bodies::{HeldBodies, hold_body};

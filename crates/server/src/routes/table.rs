@@ -2,6 +2,7 @@
 
 use crate::auth::{Access, authorize};
 use crate::cluster::{to_owner, to_runner};
+use crate::http::hold_body;
 use crate::state::AppState;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
@@ -103,9 +104,14 @@ impl Route {
     /// The function, behind the check of the caller and the limit of the body.
     pub(crate) fn into_handler(self, state: &AppState) -> MethodRouter<AppState> {
         let check = from_fn_with_state((state.clone(), self.access), authorize);
-        let handler = self
-            .handler
-            .layer(DefaultBodyLimit::max(self.max_body_bytes));
+        let handler = match self.body {
+            // Read piece by piece.
+            Some(BodyKind::Bytes) => self.handler,
+            _ => self
+                .handler
+                .layer(from_fn_with_state(state.clone(), hold_body)),
+        };
+        let handler = handler.layer(DefaultBodyLimit::max(self.max_body_bytes));
         let handler = if self.path.starts_with("/v1/sessions") {
             handler.layer(from_fn_with_state(state.clone(), to_owner))
         } else if self.path.starts_with("/v1/runs/{run}") {

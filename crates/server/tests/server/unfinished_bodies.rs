@@ -1,4 +1,4 @@
-//! Requests whose bodies do not end, from callers without a login: they must not fill the memory of the server.
+//! Requests whose bodies do not end: they must not fill the memory of the server.
 
 use crate::common::TestServer;
 use axum::body::{Body, Bytes};
@@ -61,4 +61,29 @@ async fn texts_to_render_that_do_not_end_take_a_bounded_part_of_memory() {
     let body = Body::from(r#"[{"kind": "markdown", "text": "*a*"}]"#);
     let answer = server.send(request(body)).await;
     assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+}
+
+#[tokio::test]
+async fn requests_of_a_user_that_do_not_end_take_a_bounded_part_of_memory_and_hold_up_no_other_user()
+ {
+    const BYTES: usize = 1_000_000;
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let other = server.user(&admin, "other").await;
+    let request = |body| {
+        let caller = admin.clone().with("content-type", "application/json");
+        caller.request(Method::POST, "/v1/sessions", body)
+    };
+    let mut waiting = stream::FuturesUnordered::new();
+    for _ in 0..80 {
+        waiting.push(server.send(request(unfinished(BYTES))));
+    }
+    let refused = tokio::time::timeout(Duration::from_secs(20), waiting.next()).await;
+    let refused = refused.expect("more is held").expect("an answer");
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{refused:?}");
+    assert_eq!(refused.json()["code"], "too_much");
+    other.open().await;
+    drop(waiting);
+    let answer = server.send(request(Body::from("{}"))).await;
+    assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
 }
