@@ -264,7 +264,6 @@ impl GuardTask {
         commands: &GuardCommands,
         enough: Option<u64>,
     ) -> Option<(Look, Option<Standstill>)> {
-        let floods = self.last.files > MANY_FILES || self.meter.has_lost_paths();
         self.has_taken_news = false;
         let (state, meter, commands) =
             (Arc::clone(&self.state), Arc::clone(&self.meter), *commands);
@@ -275,26 +274,42 @@ impl GuardTask {
             }
             look
         });
-        let limit = sleep(STANDSTILL_AFTER);
-        tokio::pin!(limit);
+        let begun = Instant::now();
+        let mut names: Option<(JoinHandle<Added>, Instant)> = None;
         let mut pause = MIN_PAUSE;
         loop {
-            tokio::select! {
-                look = &mut looking => return Some((look.ok()?, None)),
-                () = &mut limit, if floods => break,
-                () = sleep(pause), if enough.is_some() && !floods => {}
+            // A session can begin to flood its workspace while it is looked at.
+            let floods = self.last.files > MANY_FILES || self.meter.has_lost_paths();
+            if floods && begun.elapsed() >= STANDSTILL_AFTER {
+                break;
             }
-            let begun = Instant::now();
-            let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
-            let names = spawn_blocking(move || {
-                let added = meter.look_at_names();
-                state.end_if_over(&meter, &commands, added);
-                added
-            });
-            let added = names.await.ok()?;
+            let is_time_for_names = enough.is_some() && !floods && names.is_none();
+            let at_names = async {
+                match &mut names {
+                    Some((looking, begun)) => (looking.await, *begun),
+                    None => std::future::pending().await,
+                }
+            };
+            let (added, begun) = tokio::select! {
+                look = &mut looking => return Some((look.ok()?, None)),
+                added = at_names => added,
+                () = sleep(pause), if is_time_for_names => {
+                    let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
+                    let looking = spawn_blocking(move || {
+                        let added = meter.look_at_names();
+                        state.end_if_over(&meter, &commands, added);
+                        added
+                    });
+                    names = Some((looking, Instant::now()));
+                    self.has_taken_news = true;
+                    continue;
+                }
+                () = sleep(STANDSTILL_AFTER) => continue,
+            };
+            names = None;
+            let added = added.ok()?;
             // Most of the time is left to the look at everything.
             pause = (3 * begun.elapsed()).clamp(MIN_PAUSE, MAX_REST);
-            self.has_taken_news = true;
             if added.over(enough).is_some() {
                 let look = Look {
                     added,
