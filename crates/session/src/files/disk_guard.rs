@@ -286,21 +286,21 @@ impl GuardTask {
             let is_time_for_names = enough.is_some() && !floods && names.is_none();
             let at_names = async {
                 match &mut names {
-                    Some((looking, begun)) => (looking.await, *begun),
+                    Some((names, begun_at_names)) => (names.await, *begun_at_names),
                     None => std::future::pending().await,
                 }
             };
-            let (added, begun) = tokio::select! {
+            let (added, begun_at_names) = tokio::select! {
                 look = &mut looking => return Some((look.ok()?, None)),
                 added = at_names => added,
                 () = sleep(pause), if is_time_for_names => {
                     let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
-                    let looking = spawn_blocking(move || {
+                    let looking_at_names = spawn_blocking(move || {
                         let added = meter.look_at_names();
                         state.end_if_over(&meter, &commands, added);
                         added
                     });
-                    names = Some((looking, Instant::now()));
+                    names = Some((looking_at_names, Instant::now()));
                     self.has_taken_news = true;
                     continue;
                 }
@@ -309,7 +309,7 @@ impl GuardTask {
             names = None;
             let added = added.ok()?;
             // Most of the time is left to the look at everything.
-            pause = (3 * begun.elapsed()).clamp(MIN_PAUSE, MAX_REST);
+            pause = (3 * begun_at_names.elapsed()).clamp(MIN_PAUSE, MAX_REST);
             if added.over(enough).is_some() {
                 let look = Look {
                     added,
