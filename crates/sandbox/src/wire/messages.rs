@@ -27,7 +27,9 @@ pub enum ToInit {
     Wake(u32),
     /// This standby is not needed any more.
     Drop(u32),
-    /// The fork that was prepared is not wanted any more.
+    /// A fork is asked for in a moment.
+    BeginFork,
+    /// The fork that was begun or prepared is not wanted any more.
     CancelFork,
 }
 
@@ -67,6 +69,7 @@ impl ToInit {
             }
             ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
+            ToInit::BeginFork => (to_init::BEGIN_FORK, 0),
             ToInit::CancelFork => (to_init::CANCEL, 0),
         };
         Message { kind, a, b, c: 0 }.to_bytes().to_vec()

@@ -26,11 +26,12 @@ class Arrived(BaseException):
         self.descriptor = descriptor
 
 
-def make(channel: int) -> None:
-    """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
+def make(channel: int, own_memory: Any) -> None:
+    """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there.
+    `own_memory` is what the head itself shares with its copies: it sees to that."""
     has_threads = native.has_other_threads()
     process = os.getpid()
-    parent_state = _ParentState(channel)
+    parent_state = _ParentState(channel, own_memory)
     # Without other threads, CPython itself sees to `random` in the copy.
     fresh_seeds = entropy.FreshSeeds(besides=() if has_threads else ("random",))
     pid = -1
@@ -54,14 +55,14 @@ def make(channel: int) -> None:
 class _ParentState:
     """The state of the parent before the fork, which makes the copy independent."""
 
-    def __init__(self, channel: int) -> None:
+    def __init__(self, channel: int, own_memory: Any) -> None:
         try:
             self._directory = os.getcwd()
         except OSError:  # it was removed
             self._directory = places.workspace()
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
         self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
-        self._mappings = mappings.shared()
+        self._mappings = mappings.shared(besides=own_memory)
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
 
@@ -74,7 +75,7 @@ class _ParentState:
             os.chdir(places.workspace())
         self._open.renew()
         # A library may have unmapped some when Python told it of the fork.
-        present = {mapping.place for mapping in mappings.shared()}
+        present = {mapping.place for mapping in mappings.shared()} if self._mappings else set()
         for mapping in self._mappings:
             if mapping.place in present:
                 mapping.renew()

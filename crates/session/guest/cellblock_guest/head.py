@@ -242,7 +242,7 @@ class Head:
             self._streams.flush()
             reason = checkpoints.obstacle(checkpoints.descriptors(), (self.channel.fd,))
             if reason is None:
-                forks.make(self.channel.fd)
+                forks.make(self.channel.fd, self._streams.shared_memory)
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
             self._streams.share()

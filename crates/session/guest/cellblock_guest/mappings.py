@@ -14,6 +14,7 @@ from . import places
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _SHARED, _FIXED, _ANONYMOUS = 0x01, 0x10, 0x20
@@ -70,13 +71,14 @@ class Mapping:
         ctypes.memmove(self._start, contents, len(contents))
 
 
-def shared() -> list[Mapping]:
-    """The mappings that this process shares with others."""
+def shared(besides: Any = None) -> list[Mapping]:
+    """The mappings that this process shares with others, but for that of one buffer."""
     try:
         found = list(_asked_for())
     except OSError:  # an older kernel
         found = list(_read())
-    return [mapping for mapping in found if mapping.matters]
+    left_out = None if besides is None else ctypes.addressof(ctypes.c_char.from_buffer(besides))
+    return [mapping for mapping in found if mapping.matters and mapping.place[0] != left_out]
 
 
 def _asked_for() -> Iterator[Mapping]:

@@ -61,6 +61,11 @@ class Streams:
         """In a process that has become a head: hold incomplete lines where its standbys find them."""
         self._held.share()
 
+    @property
+    def shared_memory(self) -> Any:
+        """What this process shares with its copies."""
+        return self._held.memory
+
     def hold_lines(self) -> None:
         """From now on a standby passes on what is held of an incomplete line, should this process die."""
         self._held.is_safe = True
@@ -170,22 +175,22 @@ class _Held:
     """What is there of an incomplete line of each output."""
 
     def __init__(self) -> None:
-        self._memory: Any = bytearray(2 * _MOST_HELD)
+        self.memory: Any = bytearray(2 * _MOST_HELD)
         self.is_safe = False  # whether a standby has this memory too
 
     def share(self) -> None:
-        self._memory = mmap(-1, 2 * _MOST_HELD)  # shared with the copies of this process
+        self.memory = mmap(-1, 2 * _MOST_HELD)  # shared with the copies of this process
         self.is_safe = False
 
     def keep_apart(self) -> None:
-        self._memory = bytearray(self._memory[:])
+        self.memory = bytearray(self.memory[:])
         self.is_safe = True  # as in any Python: what was not flushed dies with its process
 
     def add(self, fd: int, data: bytes) -> bool:
         """Hold this too. False when there is no room, or where it would be lost with this process."""
         if not self.is_safe:
             return False
-        memory, start = self._memory, (fd - 1) * _MOST_HELD
+        memory, start = self.memory, (fd - 1) * _MOST_HELD
         begin = _LENGTH + int.from_bytes(memory[start : start + _LENGTH], "little")
         end = begin + len(data)
         if end > _MOST_HELD:
@@ -196,12 +201,12 @@ class _Held:
 
     def is_empty(self) -> bool:
         """Whether nothing is held of either output."""
-        memory = self._memory
+        memory = self.memory
         return bool(memory[:_LENGTH] == _NOTHING == memory[_MOST_HELD : _MOST_HELD + _LENGTH])
 
     def take(self, fd: int) -> bytes:
         """What is held of an output; from now on nothing is."""
-        memory, start = self._memory, (fd - 1) * _MOST_HELD
+        memory, start = self.memory, (fd - 1) * _MOST_HELD
         size = int.from_bytes(memory[start : start + _LENGTH], "little")
         if not size:
             return b""

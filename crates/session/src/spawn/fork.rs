@@ -96,6 +96,20 @@ impl Actor {
     async fn fork_session(&mut self) -> Result<(Result<Session, Error>, AfterCell), Error> {
         let runtime = self.may_fork()?;
         self.files.disk.has_found_fork().await;
+        // Init makes the init of the fork while we make its directories. If init is gone, the request finds that out.
+        let _ = self.init.tell(ToInit::BeginFork).await;
+        let forked = self.fork_begun(&runtime).await;
+        if forked.is_err() {
+            self.cancel_fork().await;
+        }
+        forked
+    }
+
+    /// Makes the fork that init has begun.
+    async fn fork_begun(
+        &mut self,
+        runtime: &Arc<RuntimeState>,
+    ) -> Result<(Result<Session, Error>, AfterCell), Error> {
         let id = runtime.fresh_id();
         let mut unfinished = UnfinishedDirectories::default();
         let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
@@ -136,13 +150,7 @@ impl Actor {
         let sent = self.init.send_request(request, &far.descriptors()).await;
         let prepared = sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        let namespaces = match self.copy_to_fork(planned, prepared).await {
-            Ok(namespaces) => namespaces,
-            Err(error) => {
-                self.cancel_fork().await;
-                return Err(error);
-            }
-        };
+        let namespaces = self.copy_to_fork(planned, prepared).await?;
         let preserve_socket = near.take_preserve_socket();
         let copying = self.copy_head_into_fork(&mut near, namespaces);
         // Who opens files again on the way is asked as well.
@@ -253,7 +261,7 @@ impl Actor {
         (copied, after)
     }
 
-    /// Ends what was prepared for a fork.
+    /// Ends what was begun or prepared for a fork.
     async fn cancel_fork(&self) {
         let _ = self.init.tell(ToInit::CancelFork).await;
     }

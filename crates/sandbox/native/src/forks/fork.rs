@@ -14,8 +14,9 @@ use crate::sys::{
 use crate::wire::message::Message;
 use core::mem::replace;
 
+pub use crate::forks::build_request::MAX_FORK_REQUEST_BYTES;
 pub use crate::forks::family::{FIRST_INIT, MAX_FORKS};
-pub use crate::forks::fork_init::{MAX_FORK_REQUEST_BYTES, Parent, prepare};
+pub use crate::forks::fork_init::{Begun, Parent, begin, prepare};
 
 /// The namespaces of a fork in the order in which they are entered, with their names in `/proc`. The first gives the rights over
 /// the others.
@@ -129,6 +130,7 @@ pub struct Forks {
     inits: [Pid; MAX_FORKS],
     /// How many there ever were.
     count: u32,
+    begun: Option<Begun>,
     prepared: Option<Prepared>,
     /// The child of ours that has entered the prepared fork.
     helper: Option<Pid>,
@@ -140,6 +142,7 @@ impl Forks {
         Forks {
             inits: [0; MAX_FORKS],
             count: 0,
+            begun: None,
             prepared: None,
             helper: None,
         }
@@ -160,6 +163,11 @@ impl Forks {
         self.count
     }
 
+    /// Whether the init of one waits for its request.
+    pub fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// Whether one is being made.
     pub fn is_preparing(&self) -> bool {
         self.prepared.is_some()
@@ -175,20 +183,34 @@ impl Forks {
         !self.is_empty() && find_upwards(processes, pid, |pid| self.made(pid)).is_some()
     }
 
-    /// The next one stands and waits for its head.
-    pub fn expect(&mut self, prepared: Prepared) -> Result<()> {
+    /// Notes the init of the next one. There can be too many.
+    pub fn note(&mut self, begun: Begun) -> Result<Begun> {
         match self.inits.iter_mut().find(|pid| **pid == 0) {
             Some(slot) => {
-                *slot = prepared.pid;
-                self.count += 1;
-                self.prepared = Some(prepared);
-                Ok(())
+                *slot = begun.pid;
+                Ok(begun)
             }
             None => {
-                prepared.give_up();
+                begun.give_up();
                 Err(Errno::AGAIN)
             }
         }
+    }
+
+    /// Keeps the init of the next one until the request comes.
+    pub fn begin(&mut self, begun: Begun) {
+        self.begun = Some(begun);
+    }
+
+    /// The init of the next one, if it was begun.
+    pub fn take_begun(&mut self) -> Option<Begun> {
+        self.begun.take()
+    }
+
+    /// The next one, whose init was noted, stands and waits for its head.
+    pub fn expect(&mut self, prepared: Prepared) {
+        self.count += 1;
+        self.prepared = Some(prepared);
     }
 
     /// Where the one that is being made tells how it goes.
@@ -215,6 +237,9 @@ impl Forks {
 
     /// Ends the one that is being made. One that told already that it lives is made, though we may not have listened yet.
     pub fn cancel(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            begun.give_up();
+        }
         if wait_readable(self.news(), 0) {
             return self.settle();
         }
@@ -227,6 +252,9 @@ impl Forks {
     /// Notes that a child of ours has ended: the init of a fork, or the helper.
     pub fn forget(&mut self, pid: Pid) {
         self.helper = self.helper.filter(|helper| *helper != pid);
+        if let Some(begun) = self.begun.take_if(|begun| begun.pid == pid) {
+            begun.close();
+        }
         if let Some(slot) = self.inits.iter_mut().find(|init| pid > 0 && **init == pid) {
             *slot = 0;
         }
@@ -396,7 +424,7 @@ mod tests {
         };
         let mut forks = Forks::none();
         let pid = init.id() as Pid;
-        forks.expect(Prepared { pid, socket, fds }).unwrap();
+        forks.expect(Prepared { pid, socket, fds });
         (forks, told)
     }
 

@@ -3,6 +3,7 @@
 //! It is a copy of the parent session's init, which never ran code of the user's.
 
 use crate::files::change_handler::Sharing;
+use crate::forks::build_request::{BuildRequest, MAX_BUILD_REQUEST_BYTES, for_init};
 use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
 use crate::forks::user_namespace::{NextUserNamespace, clone_into};
 use crate::init::notify::Listener;
@@ -25,8 +26,6 @@ use core::ffi::CStr;
 
 /// Where the kernel tells the process number that it gave last in the caller's process namespace, and takes another.
 const LAST_PROCESS: &CStr = c"sys/kernel/ns_last_pid";
-/// The longest request for a fork.
-pub const MAX_FORK_REQUEST_BYTES: usize = 16 << 10;
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
 const BUILD_TIMEOUT_MS: i32 = 10_000;
@@ -39,6 +38,8 @@ pub struct Parent {
     pub listener: Fd,
     /// `/proc` of the parent session.
     pub proc_directory: Fd,
+    /// The walls of the parent session. The fork has the same.
+    pub walls: u64,
 }
 
 /// How a new init is made known to the first of its family.
@@ -49,66 +50,99 @@ pub struct Registration {
     pub processes: u64,
 }
 
-/// Makes the namespaces of a fork, with an init in them that waits for the head.
-pub fn prepare(
-    parent: &Parent,
-    users: &mut NextUserNamespace,
-    bytes: &[u8],
-    descriptors: &[Fd],
-) -> Result<(Prepared, Registration), Failure> {
-    let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
-    let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
+/// The init of a fork that has left its parent's mounts and waits for the request.
+pub struct Begun {
+    /// Its process.
+    pub pid: Pid,
+    /// Our end of the socket between us.
+    socket: Fd,
+    /// For the head of the fork, on which it tells its init that it has come.
+    report: Fd,
+}
+
+impl Begun {
+    /// Ends it.
+    pub fn give_up(&self) {
+        let _ = kill(self.pid, signals::KILL);
+        self.close();
+    }
+
+    /// Forgets one that has ended.
+    pub fn close(&self) {
+        close(self.socket);
+        close(self.report);
+    }
+}
+
+/// Makes the init of a fork, in namespaces of its own. It builds the rest when it has the request.
+pub fn begin(parent: &Parent, users: &mut NextUserNamespace) -> Result<Begun, Failure> {
     let users = users.take(parent.proc_directory).at(Stage::Users)?;
     let view = mounts::whole_view().at(Stage::Root)?;
-    let (near, far) = packet_pair().at(Stage::Fork)?;
+    let (socket, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
-    let last_process = last_process_number(parent.proc_directory);
     // SAFETY: the child stays native.
-    let outcome = unsafe { clone_into(users, namespaces(request.walls)) };
+    let outcome = unsafe { clone_into(users, namespaces(parent.walls)) };
     if let Ok(Forked::Child) = outcome {
-        let inherited = Inherited {
+        run_fork_init(Inherited {
             parent: far,
             report: report_near,
             listener: parent.listener,
             view,
-            last_process,
-        };
-        run_fork_init(&request, Items(strings), &taken, inherited)
+        })
     }
-    [
-        users,
-        view,
-        far,
-        report_near,
-        taken.control,
-        taken.workspace,
-        taken.change_socket,
-    ]
-    .into_iter()
-    .filter(|fd| *fd >= 0)
-    .for_each(close);
-    let fds = ForkFds {
-        namespaces: [-1; KINDS.len()],
-        channel: taken.channel,
-        output: taken.output,
-        error: taken.error,
-        report,
-        cgroups: taken.cgroups,
-    };
-    let pid = match outcome {
-        Ok(Forked::Parent(pid)) => pid,
+    [users, view, far, report_near].into_iter().for_each(close);
+    match outcome {
+        Ok(Forked::Parent(pid)) => Ok(Begun {
+            pid,
+            socket,
+            report,
+        }),
         Ok(Forked::Child) | Err(_) => {
-            close(near);
-            fds.close();
-            return Err(outcome.err().unwrap_or(Errno::INVAL)).at(Stage::Namespaces);
+            close(socket);
+            close(report);
+            Err(outcome.err().unwrap_or(Errno::INVAL)).at(Stage::Namespaces)
+        }
+    }
+}
+
+/// Lets the init of a fork build its session. It waits for the head then. `processes` is `/proc` of the parent session.
+pub fn prepare(
+    begun: Begun,
+    processes: Fd,
+    bytes: &[u8],
+    descriptors: &[Fd],
+) -> Result<(Prepared, Registration), Failure> {
+    let taken = Spawn::from_bytes(bytes).and_then(|(request, _)| {
+        Descriptors::from_wire(descriptors, true, request.keeps != 0).map(|taken| (request, taken))
+    });
+    let (request, taken) = match taken {
+        Ok(taken) => taken,
+        Err(errno) => {
+            begun.give_up();
+            return Err(errno).at(Stage::Request);
         }
     };
+    let sent = BuildRequest {
+        last_process: last_process_number(processes),
+        bytes,
+    }
+    .send(begun.socket, &taken);
+    for_init(&taken).filter(|fd| *fd >= 0).for_each(close);
     let mut prepared = Prepared {
-        pid,
-        socket: near,
-        fds,
+        pid: begun.pid,
+        socket: begun.socket,
+        fds: ForkFds {
+            namespaces: [-1; KINDS.len()],
+            channel: taken.channel,
+            output: taken.output,
+            error: taken.error,
+            report: begun.report,
+            cgroups: taken.cgroups,
+        },
     };
-    match receive_namespaces(&request, &mut prepared) {
+    // One that could not even begin has told why, and does not take the request.
+    let received = receive_namespaces(&request, &mut prepared);
+    match received.and_then(|registration| sent.at(Stage::Fork).map(|()| registration)) {
         Ok(registration) => Ok((prepared, registration)),
         Err(failure) => {
             prepared.give_up();
@@ -165,27 +199,41 @@ fn continue_process_numbers(proc_directory: Fd, last: u64) {
     }
 }
 
-/// What the new init keeps from its parent: descriptors, and a number.
+/// The descriptors that the new init keeps from its parent.
 struct Inherited {
     parent: Fd,
     report: Fd,
     listener: Fd,
     view: Fd,
-    /// The process number that the parent session gave last.
-    last_process: u64,
 }
 
 /// The life of the new init.
-fn run_fork_init(
-    request: &Spawn,
-    items: Items<'_>,
-    taken: &Descriptors,
-    inherited: Inherited,
-) -> ! {
-    close_other_fds(taken, &inherited);
+fn run_fork_init(inherited: Inherited) -> ! {
+    close_other_fds(&inherited);
     // As the init that it is a copy of.
     privileges::set_dumpable(false);
-    let (proc_directory, forwarded) = match build(request, items, taken, &inherited) {
+    if let Err(failure) = leave_parent(&inherited) {
+        fail(inherited.parent, failure);
+    }
+    let mut bytes = [0; MAX_BUILD_REQUEST_BYTES];
+    let (build_request, taken) = match BuildRequest::receive(inherited.parent, &mut bytes) {
+        Ok(received) => received,
+        // The fork is not wanted any more.
+        Err(_) => sys::exit(0),
+    };
+    let (request, items) = match Spawn::from_bytes(build_request.bytes).at(Stage::Request) {
+        Ok((request, strings)) => (request, Items(strings)),
+        Err(failure) => fail(inherited.parent, failure),
+    };
+    let (request, taken) = (&request, &taken);
+    let built = build(
+        request,
+        items,
+        taken,
+        inherited.parent,
+        build_request.last_process,
+    );
+    let (proc_directory, forwarded) = match built {
         Ok(built) => built,
         Err(failure) => fail(inherited.parent, failure),
     };
@@ -231,14 +279,8 @@ fn fail(socket: Fd, failure: Failure) -> ! {
 }
 
 /// The sockets of the parent session must be seen to close when it lets go of them.
-fn close_other_fds(taken: &Descriptors, inherited: &Inherited) {
+fn close_other_fds(inherited: &Inherited) {
     let mut own = [
-        taken.control,
-        taken.workspace,
-        taken.change_socket,
-        taken.cgroups[0],
-        taken.cgroups[1],
-        taken.cgroups[2],
         inherited.parent,
         inherited.report,
         inherited.listener,
@@ -252,21 +294,27 @@ fn close_other_fds(taken: &Descriptors, inherited: &Inherited) {
     }
 }
 
+/// Leaves the mounts of the parent session for a copy of them.
+fn leave_parent(inherited: &Inherited) -> Result<(), Failure> {
+    mounts::make_private().at(Stage::Namespaces)?;
+    mounts::enter_copy(inherited.view)?;
+    close(inherited.view);
+    Ok(())
+}
+
 /// Builds the session around this process, and hands its namespaces out.
 fn build(
     request: &Spawn,
     items: Items<'_>,
     taken: &Descriptors,
-    inherited: &Inherited,
+    parent: Fd,
+    last_process: u64,
 ) -> Result<(Fd, Fd), Failure> {
-    let parent = inherited.parent;
-    mounts::make_private().at(Stage::Namespaces)?;
     let workspace = items.one(Item::Home).ok_or(Errno::NOENT).at(Stage::Root)?;
-    mounts::leave_parent_session(inherited.view, workspace)?;
-    close(inherited.view);
+    mounts::remove_parent_mounts(workspace)?;
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
     set_up_network(request, items, taken)?;
-    continue_process_numbers(proc_directory, inherited.last_process);
+    continue_process_numbers(proc_directory, last_process);
     for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
         if fd >= 0 {
             close(fd);

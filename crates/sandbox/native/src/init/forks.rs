@@ -4,7 +4,7 @@ use super::Session;
 use crate::files::change_handler::{ChangeHandler, Sharing};
 use crate::files::file_argument::{FileArgument, MAX_PASSED_BYTES};
 use crate::forks::enter_namespaces;
-use crate::forks::fork;
+use crate::forks::fork::{self, Begun};
 use crate::init::notify::{self, Notification};
 use crate::init::stopped;
 use crate::init::sweep;
@@ -224,6 +224,28 @@ impl Session {
         });
     }
 
+    /// Makes the init of a fork ahead of the request. If that fails, the request tries again and tells why.
+    pub(super) fn begin_fork(&mut self) {
+        self.settle_prepared_fork();
+        if !self.forks.is_preparing() {
+            let _ = self.begun_fork().map(|begun| self.forks.begin(begun));
+        }
+    }
+
+    /// The init of a fork that was begun, or one that is made now.
+    fn begun_fork(&mut self) -> Result<Begun, Failure> {
+        if let Some(begun) = self.forks.take_begun() {
+            return Ok(begun);
+        }
+        let parent = fork::Parent {
+            listener: self.init.listener.head,
+            proc_directory: self.init.proc_directory,
+            walls: self.init.walls,
+        };
+        let begun = fork::begin(&parent, &mut self.next_user_namespace)?;
+        self.forks.note(begun).at(Stage::Namespaces)
+    }
+
     /// Makes the init and the namespaces of a fork.
     pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
         // The last one told that it lives before it told the host.
@@ -237,12 +259,10 @@ impl Session {
         } else if let Err(errno) = self.let_calls_end() {
             Err(errno).at(Stage::Calls)
         } else {
-            let parent = fork::Parent {
-                listener: self.init.listener.head,
-                proc_directory: self.init.proc_directory,
-            };
             let descriptors = &received.descriptors[..received.count];
-            fork::prepare(&parent, &mut self.next_user_namespace, bytes, descriptors)
+            self.begun_fork().and_then(|begun| {
+                fork::prepare(begun, self.init.proc_directory, bytes, descriptors)
+            })
         };
         let outcome = outcome.and_then(|(prepared, registration)| {
             let registered = if self.init.forwarded < 0 {
@@ -266,13 +286,15 @@ impl Session {
                 sent
             };
             match registered {
-                Ok(()) => self.forks.expect(prepared),
+                Ok(()) => {
+                    self.forks.expect(prepared);
+                    Ok(())
+                }
                 Err(errno) => {
                     prepared.give_up();
-                    Err(errno)
+                    Err(errno).at(Stage::Namespaces)
                 }
             }
-            .at(Stage::Namespaces)
         });
         match outcome {
             Ok(()) => {

@@ -352,6 +352,7 @@ impl Session {
                 self.tell(from_init::WOKEN, message.a, errno as u64, 0);
             }
             to_init::DROP => self.drop_standby(pid),
+            to_init::BEGIN_FORK => self.begin_fork(),
             to_init::FORK => self.prepare_fork(rest, &received),
             to_init::CANCEL => self.forks.cancel(),
             to_init::START_SPAWNER => self.start_spawner(rest, &received),
@@ -388,7 +389,10 @@ impl Session {
 
     /// Whether it was forked before, and the next fork would find nothing ready for it.
     fn may_be_forked_again(&self) -> bool {
-        self.init.control >= 0 && !self.forks.is_preparing() && self.next_user_namespace.is_due()
+        self.init.control >= 0
+            && !self.forks.has_begun()
+            && !self.forks.is_preparing()
+            && self.next_user_namespace.is_due()
     }
 
     fn drop_standby(&mut self, pid: Pid) {

@@ -157,19 +157,24 @@ pub fn whole_view() -> Result<Fd> {
     sys::clone_tree(c"/")
 }
 
-/// Leaves the mounts of the parent session, of which this process has copies, for the view as it was before there was a session.
+/// Leaves the mounts of the parent session, of which this process has copies, for another copy: the first step of a fork.
 ///
 /// The copies cannot be removed one by one, nor may a fork mount its own on top of them: what is mounted on a directory goes when
 /// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by a process that
-/// may remove what is the parent's, and removes that.
-///
-/// `workspace` is where the parent has its workspace: the fork's own is at the same path.
-pub fn leave_parent_session(view: Fd, workspace: &CStr) -> core::result::Result<(), Failure> {
+/// may remove what is the parent's, and removes that ([`remove_parent_mounts`]).
+pub fn enter_copy(view: Fd) -> core::result::Result<(), Failure> {
     attach_mount(view, c"/tmp").at(Stage::Root)?;
     chdir(c"/tmp").at(Stage::Pivot)?;
     pivot_root(c".", c".").at(Stage::Pivot)?;
     unmount(c".", mount_flags::DETACH).at(Stage::Pivot)?;
-    chdir(c"/").at(Stage::Pivot)?;
+    chdir(c"/").at(Stage::Pivot)
+}
+
+/// Removes what the parent session has mounted, from the copy of its view: the second step of a fork. What is left is the view as it was
+/// before there was a session.
+///
+/// `workspace` is where the parent has its workspace: the fork's own is at the same path.
+pub fn remove_parent_mounts(workspace: &CStr) -> core::result::Result<(), Failure> {
     // As `enter_session` and `enter_proc` mounted them.
     for target in [
         workspace,

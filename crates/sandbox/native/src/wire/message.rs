@@ -30,9 +30,11 @@ pub mod to_init {
     pub const WAKE: u64 = 4;
     /// Let the standby `a` go.
     pub const DROP: u64 = 5;
-    /// Make the init and the namespaces of a fork. A [`Spawn`](crate::wire::config::Spawn) follows, with strings and descriptors.
+    /// A fork is asked for in a moment: its init can be made.
+    pub const BEGIN_FORK: u64 = 6;
+    /// Make the init of a fork, unless it was begun already, and its namespaces. A [`Spawn`](crate::wire::config::Spawn) follows, with strings and descriptors.
     pub const FORK: u64 = 7;
-    /// The fork that was prepared is not wanted any more, or has been there for too long.
+    /// The fork that was begun or prepared is not wanted any more, or has been there for too long.
     pub const CANCEL: u64 = 8;
     /// On the socket for files: the call `a` may go on. `b`: when it removes something, 1 if the whole directory is kept; else the inode of
     /// the file, which is the session's own, or 0. `c`: 0, or the error number with which the call shall fail instead.
@@ -94,6 +96,9 @@ pub mod between_inits {
     pub const REGISTER: u64 = 1;
     /// From the first: forks of the session may have `a` processes, by which its own limit must be raised.
     pub const PROCESS_LIMIT: u64 = 2;
+    /// From its parent to the init of a fork: build the session. `a`: the process number that the parent session gave last, `b`: which descriptors
+    /// come along. The request of the host follows.
+    pub const BUILD: u64 = 3;
 }
 
 /// Host to launcher.
