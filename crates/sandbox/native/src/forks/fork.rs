@@ -237,15 +237,20 @@ impl Forks {
 
     /// Ends the one that is being made. One that told already that it lives is made, though we may not have listened yet.
     pub fn cancel(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            begun.give_up();
-        }
+        self.cancel_begun();
         if wait_readable(self.news(), 0) {
             return self.settle();
         }
         self.end_helper(0);
         if let Some(prepared) = self.prepared.take() {
             prepared.give_up();
+        }
+    }
+
+    /// Ends the init that waits for its request, if there is one: no request comes.
+    pub fn cancel_begun(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            begun.give_up();
         }
     }
 

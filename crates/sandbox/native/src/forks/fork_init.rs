@@ -421,3 +421,76 @@ fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
         let _ = kill(-1, signals::STOP);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forks::fork::Forks;
+
+    /// A fork with a process in the place of its init, which waits for its request.
+    fn begun(pid: Pid) -> (Forks, Fd) {
+        let (socket, far) = packet_pair().unwrap();
+        let (report, report_far) = packet_pair().unwrap();
+        close(report_far);
+        let mut forks = Forks::none();
+        let begun = forks.note(Begun {
+            pid,
+            socket,
+            report,
+        });
+        forks.begin(begun.unwrap());
+        (forks, far)
+    }
+
+    #[test]
+    fn the_init_of_a_fork_that_is_not_wanted_is_ended() {
+        let mut init = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let (mut forks, far) = begun(init.id() as Pid);
+        assert!(forks.made(init.id() as Pid) && forks.has_begun() && !forks.is_preparing());
+        forks.cancel();
+        assert!(!forks.has_begun());
+        assert!(!init.wait().unwrap().success());
+        let told = receive(far, &mut [0]).unwrap();
+        assert_eq!(told.bytes, 0, "its socket is closed");
+        close(far);
+    }
+
+    #[test]
+    fn an_init_that_ended_before_its_request_is_not_taken_for_the_next_fork() {
+        // No process has such a high number.
+        const ENDED: Pid = Pid::MAX;
+        let (mut forks, far) = begun(ENDED);
+        forks.forget(ENDED);
+        assert!(!forks.has_begun() && forks.is_empty());
+        assert!(forks.take_begun().is_none());
+        close(far);
+    }
+
+    #[test]
+    fn there_can_be_only_so_many_forks() {
+        let mut init = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut forks = Forks::none();
+        let begun = |pid| {
+            let ((socket, _), (report, _)) = (packet_pair().unwrap(), packet_pair().unwrap());
+            Begun {
+                pid,
+                socket,
+                report,
+            }
+        };
+        for pid in 1..=crate::forks::fork::MAX_FORKS {
+            assert!(forks.note(begun(pid as Pid)).is_ok());
+        }
+        assert!(matches!(
+            forks.note(begun(init.id() as Pid)),
+            Err(Errno::AGAIN)
+        ));
+        assert!(!init.wait().unwrap().success());
+    }
+}

@@ -408,6 +408,7 @@ impl Session {
         self.standbys = Standbys::none();
         self.spawner.pid = 0;
         self.init.head = None;
+        self.forks.cancel_begun();
         self.sweep(0, None);
         sys::close(self.init.control);
         self.init.control = -1;
