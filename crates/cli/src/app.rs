@@ -118,6 +118,7 @@ pub(crate) enum Command {
     /// Bring, serve and remove models that run on this machine
     Model(ModelCommandArgs),
     /// Run one snippet and end with its outcome
+    #[command(alias = "run")]
     Exec(ExecArgs),
     /// Work in a session at the terminal
     Repl(ReplArgs),

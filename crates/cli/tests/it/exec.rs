@@ -45,6 +45,13 @@ fn code_comes_from_a_file_or_from_standard_input() {
 }
 
 #[test]
+fn run_is_another_name_of_the_command() {
+    let place = Place::new();
+    let ended = place.run(["run", "--stdlib", "-c", "6 * 7"]);
+    assert_eq!((ended.status, &ended.stdout[..]), (0, "42\n"), "{ended:?}");
+}
+
+#[test]
 fn a_script_finds_its_name_and_its_arguments_as_under_python() {
     let place = Place::new();
     let script = "import sys\nprint(__file__, sys.argv, __name__)\nsys.exit(0)\n";
