@@ -355,7 +355,9 @@ def test_a_signal_in_the_middle_of_a_long_request_leaves_the_pipe_whole(tmp_path
     reader = program(tmp_path, f"sleep 1; exec cat > {tmp_path}/read")
     code = f"""
 import signal, time
+from pathlib import Path
 from cellblock._connection import Connection
+read = Path({str(tmp_path / "read")!r})
 connection = Connection([{str(reader)!r}])
 def press(*_): raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, press)
@@ -366,7 +368,9 @@ try:
 except KeyboardInterrupt:
     pass
 connection.send({{"short": 1}})
-time.sleep(2)
+end = time.monotonic() + 40
+while time.monotonic() < end and not (read.exists() and read.read_bytes().endswith(b'{{"short":1}}\\n')):
+    time.sleep(0.05)
 connection.close()
 """
     assert run_script(code) == (0, "", "")

@@ -187,6 +187,38 @@ def test_a_tool_cannot_take_back_the_run_that_waits_for_it(flavour):
     flavour.wait(chats[0].close())
 
 
+def test_a_tool_cannot_ask_the_chat_whose_run_waits_for_it(flavour):
+    chats, said = [], []
+
+    def note(error: cellblock.Busy) -> str:
+        said.append(str(error))
+        return "no"
+
+    @tool(timeout=20)
+    async def ask_async() -> str:
+        """Asks."""
+        try:
+            return str((await chats[0].ask("And you?")).answer)
+        except cellblock.Busy as error:
+            return note(error)
+
+    @tool(timeout=20)
+    def ask() -> str:
+        """Asks."""
+        try:
+            return str(chats[0].ask("And you?").answer)
+        except cellblock.Busy as error:
+            return note(error)
+
+    # An answer for each question: the second one is asked when the run is over, and may.
+    model = FakeModel(code(f"{'ask' if flavour.name == 'sync' else 'ask_async'}()"), "done", "me too")
+    chats.append(agent_of(flavour, model, tools=[ask if flavour.name == "sync" else ask_async]).chat())
+    assert flavour.wait(chats[0].ask("Ask.")).answer == "done"
+    assert said == ["this chat waits for the answer of the tool that asks it: a question would wait for itself"]
+    assert flavour.wait(chats[0].ask("And now?")).answer == "me too"
+    flavour.wait(chats[0].close())
+
+
 def test_what_is_asked_during_a_run_waits_for_its_end():
     look = code("print('x is', x)")
     sleeps = code("x = 2; print('half' + 'way')\nimport time; time.sleep(600)")

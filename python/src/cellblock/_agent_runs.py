@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ._calls import ToolRun, decide_call
+from ._calls import ToolRun, decide_call, is_waiting_for_this, note_waiting
 from ._connection import Connection, Line
 from ._core import Core
 from ._plans import _send
 from ._workers import workers
-from .errors import error_from
+from .errors import Busy, error_from
 from .outcomes import AgentEvent, Outcome
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ class Conversation:
             connection = self.core.host._connect_for_agent(self._key_variable)
             self.core.attach(connection, connection.new_session_name())
         return self.core.connection
+
+    def check_free(self) -> None:
+        """Raises `Busy` in a tool or an approval that the run of this conversation waits for."""
+        if is_waiting_for_this(self.core.name):
+            raise Busy("this chat waits for the answer of the tool that asks it: a question would wait for itself", "busy")
 
     def ask(self, fields: Line, deliver: Callable[[Line], None], loop: asyncio.AbstractEventLoop | None) -> AgentCall:
         """Sends a request whose last event is `outcome`. Events come to `deliver`, on another thread."""
@@ -75,6 +80,7 @@ class AgentCall:
             self._deliver(line)
 
     def _decide(self, line: Line) -> None:
+        note_waiting(self._core.name)
         decision = decide_call(self._core.approve, line["tool"], line["arguments"], changes=True)
         fields: Line = {"op": "approve", "session": self._core.name, "call": line["call"], "decision": decision.kind}
         if decision.kind == "edit":

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._core import Core
 
 _MAX_MESSAGE = 10_000
+# The sessions and chats that wait for the tool, or for the decision, that runs here.
+_waiting_for_this: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("waiting_for_this", default=frozenset())
 
 
 class PendingCall:
@@ -82,6 +84,7 @@ class ToolRun:
                 workers.run(lambda: self._pending.refuse("the event loop of the session is closed"))
 
     def _attend(self, tool: Tool[..., Any]) -> None:
+        note_waiting(self._core.name)
         with _Answering(self._pending):
             arguments = tool.arguments_from(self._arguments)
             call = Call(tool.name, dict(self._arguments), tool.changes)
@@ -97,6 +100,7 @@ class ToolRun:
     async def _attend_async(self, tool: Tool[..., Any]) -> None:
         import asyncio
 
+        note_waiting(self._core.name)
         with _Answering(self._pending):
             arguments = tool.arguments_from(self._arguments)
             call = Call(tool.name, dict(self._arguments), tool.changes)
@@ -111,8 +115,12 @@ class ToolRun:
                 value = await asyncio.wait_for(tool.function(**arguments), tool.timeout)
             else:
                 self._limit(tool)
-                value = await _in_worker(lambda: self._context.run(lambda: tool.function(**arguments)))
+                value = await _in_worker(lambda: self._context.run(self._call, tool, arguments))
             self._pending.answer(plain_result(value))
+
+    def _call(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
+        note_waiting(self._core.name)
+        return tool.function(**arguments)
 
     def _go_on(self, decision: Approve) -> bool:
         if decision.kind == "respond":
@@ -125,6 +133,16 @@ class ToolRun:
         if tool.timeout is not None:
             late = f"`{tool.name}` did not answer within {tool.timeout:g} s"
             deadlines.add(self._pending, tool.timeout, lambda: self._pending.refuse(late))
+
+
+def note_waiting(name: str) -> None:
+    """In the context of a call: the session or chat of this name goes on when the call is answered."""
+    _waiting_for_this.set(_waiting_for_this.get() | {name})
+
+
+def is_waiting_for_this(name: str) -> bool:
+    """Whether the session or chat of this name waits for the call that runs here."""
+    return name in _waiting_for_this.get()
 
 
 class _Answering:

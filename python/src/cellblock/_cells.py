@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from ._connection import Line
 from ._core import Core
-from ._plans import _send
+from ._plans import _ask, _send
 from .errors import error_from
 from .result import Result
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
+    from queue import SimpleQueue
 
 _QUIET = frozenset(("stdout", "stderr", "display", "clear_output", "comm", "restored"))
 
 
 class RunningCell:
-    """One `run` request. Its lines come in on the reading thread, which starts calls of tools; the rest goes to `deliver`."""
+    """One `run` request. Its lines come in on the thread that reads, which starts calls of tools; the rest goes to `deliver`."""
 
     def __init__(
         self,
@@ -38,9 +39,21 @@ class RunningCell:
 
     def start(self, code: str, options: Line) -> None:
         """Sends the cell. It runs as soon as what was asked before is done."""
-        fields: Line = {"session": self._core.name, "op": "run", "code": code, **options}
-        _send(self._core.connection, fields, self._receive)
+        _send(self._core.connection, self._fields(code, options), self._receive)
         self._core.cells_sent += 1
+
+    def ask(self, code: str, options: Line) -> None:
+        """Like `start`, for a caller that calls `next_line` at once."""
+        self._connection = self._core.connection
+        self._number = _ask(self._connection, self._fields(code, options), self._receive)
+        self._core.cells_sent += 1
+
+    def next_line(self, inbox: SimpleQueue[Line]) -> Line:
+        """The next line that was delivered into an inbox. Waits on this thread."""
+        return self._connection.wait(self._number, inbox)
+
+    def _fields(self, code: str, options: Line) -> Line:
+        return {"session": self._core.name, "op": "run", "code": code, **options}
 
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""
@@ -76,12 +89,15 @@ class RunningCell:
         self._deliver(line)
 
     def _end(self) -> None:
-        self.is_over = True
-        self._core.cells_done += 1
+        if not self.is_over:
+            self.is_over = True
+            self._core.cells_done += 1
 
 
 def run_options(timeout: float | str | None, atomic: bool | None, env: Mapping[str, str] | None, silent: bool) -> Line:
     """What is special about one cell, as fields of `run`."""
+    if timeout is None and atomic is None and not env and not silent:
+        return {}
     given = {"timeout": timeout, "atomic": atomic, "env": dict(env) if env else None, "silent": silent or None}
     return {name: value for name, value in given.items() if value is not None}
 

@@ -1,7 +1,8 @@
-"""One running `cellblock pipe`: a child process, a thread that reads its lines, and a thread that writes long ones.
+"""One running `cellblock pipe`: a child process, the reader of its lines, and a thread that writes long ones.
 
 Nothing here knows what a session is. A request has an id; every line that comes back with this id goes to the function that
-the request brought along. That function is called on the reading thread, so it must be short and must never write.
+the request brought along. That function is called by the thread that reads, so it must be short and must never write. It may get
+its last line twice, when Ctrl-C comes while it is called.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import threading
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
-from typing import Any
 
+from ._reader import Line as Line
+from ._reader import LineReader
 from .errors import BinaryError, Ended
 
-Line = dict[str, Any]
 Receive = Callable[[Line], None]
 
 # Longer lines than the program reads are refused here, with the same words.
@@ -25,9 +26,8 @@ MAX_LINE_BYTES = 16_000_000
 _ATOMIC_BYTES = 4096
 _LAST_EVENTS = frozenset(("answer", "result", "error"))
 _STDERR_SHOWN = 2000
+_quote = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
-# Half the time of `json.loads`, which looks for other encodings and for what follows.
-_decode = json.JSONDecoder().raw_decode
 
 
 class Connection:
@@ -72,7 +72,7 @@ class Connection:
         self._written = 0
         self._end: str | None = None
         self._is_closed = False
-        threading.Thread(target=self._read, name="cellblock-reader", daemon=True).start()
+        self._reader = LineReader(self._output, self._dispatch, self._receivers, self._tell_end)
         threading.Thread(target=self._write_later, name="cellblock-writer", daemon=True).start()
 
     @property
@@ -92,10 +92,25 @@ class Connection:
     def request(self, fields: Line, receive: Receive, last_event: str | None = None) -> int:
         """Sends a request. `receive` gets each line that belongs to it, the last of which is an answer, a result or an error.
 
-        With `last_event`, lines come after the answer too, until this event or an error.
+        With `last_event`, lines come after the answer too, until this event or an error. Gives the number of the request.
         """
+        number = self._request(fields, receive, last_event)
+        self._reader.call()
+        return number
+
+    def ask(self, fields: Line, receive: Receive) -> int:
+        """Like `request`, for a caller that calls `wait` at once."""
+        return self._request(fields, receive, None)
+
+    def wait(self, number: int, inbox: SimpleQueue[Line]) -> Line:
+        """The next line in the inbox that the receiver of a request fills. It is read on this thread where no other one reads."""
+        if inbox.empty():
+            self._reader.read_for(number, inbox)
+        return inbox.get()
+
+    def _request(self, fields: Line, receive: Receive, last_event: str | None) -> int:
         number = next(self._ids)
-        line = encode_line({"id": number, **fields})
+        line = _request_line(number, fields)
         if self._end is not None:
             raise Ended(self._end, "ended")
         if last_event is not None:
@@ -149,6 +164,7 @@ class Connection:
         self._end = f"the session belongs to process {os.getppid()}, of which this process is a fork; open a new one here"
         self._write_lock = threading.RLock()
         self._later = SimpleQueue()
+        self._reader.abandon()
         self._receivers.clear()
         self._listeners.clear()
         self._close_descriptors()
@@ -200,27 +216,20 @@ class Connection:
             except OSError:
                 return
 
-    def _read(self) -> None:
-        receivers = self._receivers
-        last_events = self._last_events
-        try:
-            for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115
-                line = _line_from(text)
-                number = line["id"]
-                if number is None:
-                    listener = self._listeners.get(line["session"] or "")
-                    if listener is not None:
-                        listener(line)
-                    continue
-                last = line["event"] in last_events.get(number, _LAST_EVENTS)
-                if last and number in last_events:
-                    del last_events[number]
-                receive = receivers.pop(number, None) if last else receivers.get(number)
-                if receive is not None:
-                    receive(line)
-        except (OSError, ValueError):
-            pass
-        self._tell_end()
+    def _dispatch(self, line: Line) -> None:
+        number = line["id"]
+        if number is None:
+            listener = self._listeners.get(line["session"] or "")
+            if listener is not None:
+                listener(line)
+            return
+        receive = self._receivers.get(number)
+        if receive is not None:
+            receive(line)
+        # After the call: where Ctrl-C comes in the middle of it, the line is given again.
+        if line["event"] in self._last_events.get(number, _LAST_EVENTS):
+            self._receivers.pop(number, None)
+            self._last_events.pop(number, None)
 
     def _tell_end(self) -> None:
         """The child ended or closed its output: everyone who waits is told, and so are later requests."""
@@ -259,12 +268,17 @@ class Connection:
         return text.decode("utf-8", "replace").strip()
 
 
-def _line_from(text: bytes) -> Line:
-    """What a line of the child says. Raises `ValueError` where it is no line of a pipe."""
-    line, _ = _decode(text.decode())
-    if not (isinstance(line, dict) and "id" in line and "event" in line):
-        raise ValueError("not an object with `id` and `event`")
-    return line
+def _request_line(number: int, fields: Line) -> bytes:
+    if len(fields) == 3 and fields["op"] == "run":
+        # The request that is made most often, in a third of the time that the encoder takes to be set up.
+        try:
+            text = f'{{"id":{number},"op":"run","session":{_quote(fields["session"])},"code":{_quote(fields["code"])}}}\n'
+        except TypeError:
+            pass  # the encoder says what is wrong
+        else:
+            if len(text) <= _ATOMIC_BYTES:
+                return text.encode("ascii")
+    return encode_line({"id": number, **fields})
 
 
 def encode_line(fields: Line) -> bytes:

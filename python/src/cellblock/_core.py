@@ -47,10 +47,12 @@ class Core:
         self._name: str | None = None
         self._connection: Connection | None = None
         self._closed: str | None = None
-        self._lock = threading.Lock()
+        # A signal handler may ask something while its thread notes a result.
+        self._lock = threading.RLock()
         self.cells_sent = 0
         self.cells_done = 0
         self._kept: list[int] = []
+        self._restored_cell = 0
         self._names: dict[str, int] = {}
 
     @property
@@ -119,16 +121,16 @@ class Core:
 
     def note_result(self, result: dict[str, Any]) -> None:
         """A cell is over: `undo` counts those whose effects were kept."""
-        state = result["state"]
-        if state["outcome"] == "kept" and result["cell"] > 0:
-            with self._lock:
-                self._kept.append(result["cell"])
-        elif state["outcome"] == "restored":
-            # An older checkpoint was woken: the effects of the last cells went with this one.
-            behind = state["checkpoint"]["behind"]
-            with self._lock:
-                self._kept = self._kept[: max(0, len(self._kept) - behind)]
-        elif state["outcome"] == "ended":
+        state, cell = result["state"], result["cell"]
+        # Whatever is noted here may come twice, when Ctrl-C comes with the result.
+        with self._lock:
+            if state["outcome"] == "kept" and cell > 0 and self._kept[-1:] != [cell]:
+                self._kept.append(cell)
+            elif state["outcome"] == "restored" and cell != self._restored_cell:
+                # An older checkpoint was woken: the effects of the last cells went with this one.
+                behind = state["checkpoint"]["behind"]
+                self._kept, self._restored_cell = self._kept[: max(0, len(self._kept) - behind)], cell
+        if state["outcome"] == "ended":
             self._closed = "the session ended with a cell that could not be taken back; open a new one"
 
     def note_undo(self, cell: int) -> None:

@@ -30,8 +30,8 @@ def drive(connection: Connection, session: str, plan: Plan[T]) -> T:
 
     step = _Step(plan)
     while (fields := step.next_request()) is not None:
-        _send(connection, {"session": session, **fields}, receive)
-        step.answer(inbox.get())
+        number = _ask(connection, {"session": session, **fields}, receive)
+        step.answer(connection.wait(number, inbox))
     return step.result()
 
 
@@ -81,6 +81,14 @@ _LAST = ("answer", "result", "error")
 def _send(connection: Connection, fields: Line, receive: Any, last_event: str | None = None) -> None:
     try:
         connection.request(fields, receive, last_event)
+    except (ValueError, TypeError) as error:
+        raise Refused(f"{fields['op']}: {error}", "invalid") from None
+
+
+def _ask(connection: Connection, fields: Line, receive: Any) -> int:
+    """Like `_send`, for a caller that waits for the answer on its thread."""
+    try:
+        return connection.ask(fields, receive)
     except (ValueError, TypeError) as error:
         raise Refused(f"{fields['op']}: {error}", "invalid") from None
 

@@ -47,6 +47,7 @@ class _ChatBase:
         elif not question.strip():
             raise Refused("the question is empty", "invalid")
         else:
+            self._known().check_free()
             fields = {"op": "say", "question": question}
         asked = _Asked(self._known(), fields)
         core = asked.conversation.core
@@ -88,7 +89,10 @@ class Chat(_ChatBase):
     """A conversation with an `Agent`. It is closed by `close()`, by `with agent.chat() as chat:`, or when it is dropped."""
 
     def ask(self, question: str) -> Outcome[Any]:
-        """Asks a question and waits for the outcome. The model knows the questions before it, and their variables are there."""
+        """Asks a question and waits for the outcome. The model knows the questions before it, and their variables are there.
+
+        A question during a run waits for its end; in a tool that the run waits for, it raises `Busy`.
+        """
         return last(self.stream(question), Any)
 
     # The name of the operation on the pipe.

@@ -95,8 +95,8 @@ class Session(SessionBase):
         inbox: SimpleQueue[Line] = SimpleQueue()
         cell = RunningCell(self._core, inbox.put, loop=None, wants_events=False)
         try:
-            cell.start(code, run_options(timeout, atomic, env, silent))
-            while not is_last(line := inbox.get()):
+            cell.ask(code, run_options(timeout, atomic, env, silent))
+            while not is_last(line := cell.next_line(inbox)):
                 if needs_input(line):
                     _answer_input(self._core, line)
         except KeyboardInterrupt:

@@ -208,24 +208,44 @@ fn write_all(
         Reader::Program
     };
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    write_lines(waiting, gate, &mut out, reader)
+}
+
+fn write_lines(
+    waiting: &mut mpsc::Receiver<Option<WaitingLine>>,
+    gate: &Mutex<()>,
+    out: &mut impl Write,
+    reader: Reader,
+) -> io::Result<()> {
     let mut next = waiting.blocking_recv();
     while let Some(Some(line)) = next {
-        let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unflushed = Vec::new();
-        // What waits already goes out together.
-        next = Some(Some(line));
-        while let Some(Some((line, waiting_line))) = next {
-            line.write_to(&mut out, reader)?;
-            unflushed.push(waiting_line);
-            next = waiting.try_recv().ok();
-        }
-        out.flush()?;
-        drop(unflushed);
+        next = write_together(line, waiting, gate, out, reader)?;
         if next.is_none() {
+            // The gate is open while no line waits, so that short lines need not come by here.
             next = waiting.blocking_recv();
         }
     }
     out.flush()
+}
+
+/// Writes a line, and with it those that wait already. Returns what stands in the queue where that is the end of the lines.
+fn write_together(
+    first: WaitingLine,
+    waiting: &mut mpsc::Receiver<Option<WaitingLine>>,
+    gate: &Mutex<()>,
+    out: &mut impl Write,
+    reader: Reader,
+) -> io::Result<Option<Option<WaitingLine>>> {
+    let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unflushed = Vec::new();
+    let mut next = Some(Some(first));
+    while let Some(Some((line, waiting_line))) = next {
+        line.write_to(out, reader)?;
+        unflushed.push(waiting_line);
+        next = waiting.try_recv().ok();
+    }
+    out.flush()?;
+    Ok(next)
 }
 
 /// The most bytes of a file in an answer.
@@ -285,6 +305,37 @@ fn fill(file: &mut impl Read, piece: &mut [u8]) -> (usize, Option<io::Error>) {
         }
     }
     (filled, None)
+}
+
+#[cfg(test)]
+mod direct_output_tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn short_lines_are_written_directly_again_after_the_thread_has_written() {
+        let (lines, mut waiting) = mpsc::channel(1);
+        let direct = Arc::new(DirectOutput::new());
+        let output = Arc::clone(&direct);
+        let thread = thread::spawn(move || {
+            let mut out = Vec::new();
+            write_lines(&mut waiting, &output.gate, &mut out, Reader::Program).unwrap();
+            out
+        });
+        let line = OutputLine::Text("long\n".to_owned(), None);
+        let line = Some((line, Waiting::new(&direct)));
+        lines.blocking_send(line).unwrap();
+        let begun = Instant::now();
+        while direct.waiting.load(Ordering::SeqCst) > 0 || direct.gate.try_lock().is_err() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "the thread keeps the gate closed while it has nothing to write"
+            );
+            thread::yield_now();
+        }
+        lines.blocking_send(None).unwrap();
+        assert_eq!(thread.join().unwrap(), b"long\n");
+    }
 }
 
 #[cfg(test)]
