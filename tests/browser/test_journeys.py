@@ -124,45 +124,6 @@ def test_the_slider_shows_variables_as_they_were_and_goes_back(new_session):
     assert "1" in run(page, "x").inner_text()
 
 
-def test_a_fork_goes_its_own_way_and_is_compared(new_session):
-    page = new_session()
-    run(page, "best = 'West'")
-    original = page.url
-    page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
-    expect(page).not_to_have_url(original)
-    expect(page.locator(".cells > .cell")).to_have_count(1)
-    expect(page.get_by_role("tabpanel")).to_contain_text("best")
-    run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
-    page.get_by_role("tab", name="Branches").click()
-    page.get_by_role("link", name="Compare", exact=True).click()
-    expect(page.get_by_role("heading", name="Two branches, side by side")).to_be_visible()
-    row = page.get_by_role("row", name="best")
-    expect(row).to_contain_text("'East'")
-    expect(row).to_contain_text("'West'")
-    expect(page.get_by_role("row", name="only.txt")).to_contain_text("–")
-
-
-def test_while_a_fork_is_loaded_nothing_runs_in_the_original(new_session):
-    page = new_session()
-    run(page, "x = 1")
-    waiting = []
-    page.route("**/v1/sessions/*", lambda route: waiting.append(route))
-    original = page.url
-    page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page).not_to_have_url(original)
-    expect(page.locator("#content > [inert]")).not_to_have_count(0)
-    page.keyboard.type("x = 2")
-    page.keyboard.press("Shift+Enter")
-    for route in waiting:
-        route.continue_()
-    page.unroute_all(behavior="ignoreErrors")
-    expect(page.locator("#content > [inert]")).to_have_count(0)
-    page.goto(original)
-    expect(page.get_by_label("Code of a new cell")).to_be_visible()
-    expect(page.locator(".cells > .cell")).to_have_count(1)
-
-
 def test_a_crash_is_shown_as_restored_and_nothing_is_lost(new_session):
     page = new_session()
     run(page, "kept = 42")
@@ -444,20 +405,6 @@ def test_the_app_speaks_chinese(open_page):
     page = open_page("/sessions", locale="zh-CN")
     expect(page.get_by_role("heading", name="会话")).to_be_visible()
     assert page.locator("html").get_attribute("lang") == "zh-Hans"
-
-
-def test_on_a_phone_nothing_is_wider_than_the_screen(new_session):
-    page = new_session(viewport={"width": 390, "height": 844}, has_touch=True)
-    run(page, "print('x' * 500)\n{i: 'word' * 9 for i in range(9)}")
-    width = "document.documentElement.scrollWidth"
-    assert page.evaluate(width) == 390
-    page.get_by_role("button", name="About this session").click()
-    expect(page.get_by_role("tab", name="Variables")).to_be_visible()
-    page.get_by_role("button", name="About this session").click()
-    page.get_by_role("button", name="Open menu").click()
-    page.get_by_role("link", name="Sessions").click()
-    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
-    assert page.evaluate(width) == 390
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there")

@@ -1,13 +1,12 @@
 """A server of an organisation in a real browser: people log in with its provider, and the agent takes the best of several replies."""
 
 import pathlib
-import socket
 import tempfile
 
 import openid_provider
 import pytest
 import scripted_model
-from conftest import AXE, Server, ask, violations
+from conftest import AXE, Server, ask, free_address, violations
 from playwright.sync_api import expect
 
 WIDTHS = [1360, 820, 390]
@@ -15,9 +14,7 @@ WIDTHS = [1360, 820, 390]
 
 def organisation_options(issuer):
     """How the server of the organisation is started. The provider must know its address before."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    address = free_address()
     options = ["--openid-issuer", issuer, "--openid-client", openid_provider.CLIENT, "--public-url", f"http://{address}", "--best-of", "3"]
     return {"options": options, "listen": address, "variables": {"CELLBLOCK_OPENID_SECRET": openid_provider.SECRET}}
 

@@ -162,8 +162,9 @@ impl From<cellblock_host::Error> for ApiError {
 
 impl From<crate::store::StoreError> for ApiError {
     fn from(error: crate::store::StoreError) -> ApiError {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store", error.to_string())
-            .hint("the server's own state cannot be used now; its operator sees why in its log")
+        let message = error.told_to_callers();
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store", message)
+            .hint("the operator of the server sees why on its standard error")
             .retry_after(5)
     }
 }

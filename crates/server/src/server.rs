@@ -5,6 +5,7 @@ use crate::auth::{Authentication, OpenIdOptions, Secret};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::error::ServerError;
+use crate::http::{CountedStream, HeldMessage};
 use crate::quotas::Quotas;
 use crate::routes;
 use crate::state::AppState;
@@ -12,6 +13,8 @@ use crate::store::Store;
 use crate::tls::Tls;
 use axum::Router;
 use cellblock_host::Host;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -24,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 /// How long the head of a request may take.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -309,6 +313,12 @@ async fn serve_connection<S>(stream: S, router: Router, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let message = HeldMessage::default();
+    let stream = CountedStream::new(stream, message.clone());
+    let router = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(message.clone());
+        request
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

@@ -6,7 +6,6 @@ use super::execute;
 use super::lookup::Admitted;
 use super::sandbox::{Sandbox, lock};
 use crate::state::AppState;
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -69,8 +68,7 @@ struct ExecuteRequest {
 
 async fn run(
     State(state): State<AppState>,
-    Admitted { sandbox, .. }: Admitted<CodeError>,
-    body: Bytes,
+    Admitted { sandbox, body, .. }: Admitted<CodeError>,
 ) -> Result<Response, CodeError> {
     let request: ExecuteRequest = parse(&body)?;
     let context = match (&request.context_id, &request.language) {
@@ -108,8 +106,7 @@ struct ContextRequest {
 
 async fn create(
     State(state): State<AppState>,
-    Admitted { sandbox, .. }: Admitted<CodeError>,
-    body: Bytes,
+    Admitted { sandbox, body, .. }: Admitted<CodeError>,
 ) -> Result<Json<Value>, CodeError> {
     let request: ContextRequest = parse(&body)?;
     let language = Language::named(request.language.as_deref())?;

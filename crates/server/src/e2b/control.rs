@@ -8,6 +8,8 @@ use super::sandbox::{RunState, Sandbox, lock};
 use super::snapshots;
 use super::time::rfc3339;
 use crate::auth::{Access, Caller, Scope, authorize};
+use crate::error::ApiError;
+use crate::http::hold_body;
 use crate::state::AppState;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -41,6 +43,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
         .route("/sandboxes/{id}/snapshots", post(snapshots::create))
         .route("/snapshots", get(snapshots::list))
         .route("/templates/{id}", delete(snapshots::remove))
+        .layer(from_fn_with_state(state.clone(), hold_body_of_key))
         .layer(from_fn_with_state(state.clone(), authorize_key))
 }
 
@@ -51,10 +54,15 @@ pub(super) async fn authorize_key(
     next: Next,
 ) -> Response {
     let access = Access::Needs(Scope::Run);
-    match authorize(State((state, access)), request, next).await {
-        Ok(response) => response,
-        Err(error) => E2bError::from(error).into_response(),
-    }
+    answer(authorize(State((state, access)), request, next).await)
+}
+
+async fn hold_body_of_key(state: State<AppState>, request: Request, next: Next) -> Response {
+    answer(hold_body(state, request, next).await)
+}
+
+fn answer(outcome: Result<Response, ApiError>) -> Response {
+    outcome.unwrap_or_else(|error| E2bError::from(error).into_response())
 }
 
 async fn describe(

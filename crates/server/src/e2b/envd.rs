@@ -5,8 +5,8 @@ use super::error::E2bError;
 use super::lookup::{Admitted, check_user};
 use super::sandbox::Sandbox;
 use super::{filesystem, http_files, process, process_stream, watch};
+use crate::http::HeldBytes;
 use crate::state::AppState;
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -57,8 +57,7 @@ async fn call(
     Path((service, method)): Path<(String, String)>,
     headers: HeaderMap,
     // Errors before the call begins are those of the proxy in front of envd.
-    Admitted { sandbox, .. }: Admitted<E2bError>,
-    body: Bytes,
+    Admitted { sandbox, body, .. }: Admitted<E2bError>,
 ) -> Response {
     let call = Call {
         sandbox,
@@ -87,7 +86,7 @@ fn unknown_method(service: &str, method: &str) -> RpcError {
 struct Call {
     sandbox: Arc<Sandbox>,
     headers: HeaderMap,
-    body: Bytes,
+    body: HeldBytes,
 }
 
 impl Call {

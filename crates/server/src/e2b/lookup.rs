@@ -4,10 +4,11 @@ use super::error::E2bError;
 use super::sandbox::{Resume, RunState, Sandbox};
 use super::{CODE_PORT, ENVD_PORT};
 use crate::auth::Caller;
+use crate::http::HeldBytes;
 use crate::state::AppState;
-use axum::extract::{FromRequestParts, Request};
+use axum::RequestExt as _;
+use axum::extract::{FromRequest, Request};
 use axum::http::header::{AUTHORIZATION, HOST};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::IntoResponse;
 use base64::Engine as _;
@@ -64,20 +65,24 @@ pub(super) fn bare_id(id: &str) -> &str {
     id.split('-').next().unwrap_or(id)
 }
 
-/// The sandbox of a request that has its access token. `E` is how the service tells errors.
+/// The body of a request that has the access token of its sandbox. `E` is how the service tells errors.
 ///
-/// Stands before the body among the arguments of a handler: of a request without the token, nothing is read into memory.
+/// Of a request without the token, nothing is read into memory. Of others, the body counts for the user of the sandbox.
 pub(super) struct Admitted<E> {
     pub(super) sandbox: Arc<Sandbox>,
+    pub(super) body: HeldBytes,
     error: PhantomData<E>,
 }
 
-impl<E: From<E2bError> + IntoResponse> FromRequestParts<AppState> for Admitted<E> {
+impl<E: From<E2bError> + IntoResponse> FromRequest<AppState> for Admitted<E> {
     type Rejection = E;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, E> {
-        let sandbox = state.sandbox_of(&parts.headers).await?;
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, E> {
+        let sandbox = state.sandbox_of(request.headers()).await?;
+        let held = state.held_bodies().of_user(sandbox.caller.id());
+        let body = held.read(request.with_limited_body().into_body()).await;
         Ok(Admitted {
+            body: body.map_err(E2bError::from)?,
             sandbox,
             error: PhantomData,
         })

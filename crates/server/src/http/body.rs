@@ -63,14 +63,22 @@ pub(crate) fn refused_body(rejection: &BytesRejection) -> ApiError {
 
 /// The same for one that is read in pieces.
 pub(super) fn unreadable_body(error: &axum::Error) -> ApiError {
+    match is_over_limit(error) {
+        true => too_large_body(),
+        false => cut_off_body(error.to_string()),
+    }
+}
+
+/// Whether a piece of a body is refused because the body is longer than its route takes.
+pub(super) fn is_over_limit(error: &axum::Error) -> bool {
     let mut cause: Option<&dyn Error> = Some(error);
     while let Some(error) = cause {
         if error.is::<LengthLimitError>() {
-            return too_large_body();
+            return true;
         }
         cause = error.source();
     }
-    cut_off_body(error.to_string())
+    false
 }
 
 fn too_large_body() -> ApiError {

@@ -5,9 +5,11 @@ mod body;
 mod guard;
 mod headers;
 mod held_bodies;
+mod held_messages;
 
 pub(crate) use attachment::{attachment, disposition};
 pub(crate) use body::{JsonBody, Query};
 pub(crate) use guard::{HostRules, changes_state, check_request};
 pub(crate) use headers::add_security_headers;
-pub(crate) use held_bodies::{HeldBodies, hold_body};
+pub(crate) use held_bodies::{HeldBodies, HeldBytes, await_short_body, hold_body};
+pub(crate) use held_messages::{CountedStream, HeldMessage};

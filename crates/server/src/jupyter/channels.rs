@@ -4,7 +4,9 @@ use super::frames::{BINARY_PROTOCOL, FrameForm};
 use super::kernels::ServedKernel;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::http::HeldMessage;
 use crate::state::AppState;
+use axum::Extension;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{self, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
@@ -21,6 +23,7 @@ pub(super) async fn connect(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    message: Option<Extension<HeldMessage>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let kernel = state.kernels().get(caller.id(), &id)?;
@@ -33,11 +36,18 @@ pub(super) async fn connect(
         Some(_) => FrameForm::Binary,
         None => FrameForm::Text,
     };
-    Ok(upgrade.on_upgrade(move |socket| serve(socket, kernel, form)))
+    let message = message.map_or_else(HeldMessage::default, |message| message.0);
+    message.begin(state.held_bodies().of_user(caller.id()));
+    Ok(upgrade.on_upgrade(move |socket| serve(socket, kernel, form, message)))
 }
 
 /// Passes messages on both ways until the client or the kernel is gone.
-async fn serve(mut socket: WebSocket, kernel: Arc<ServedKernel>, form: FrameForm) {
+async fn serve(
+    mut socket: WebSocket,
+    kernel: Arc<ServedKernel>,
+    form: FrameForm,
+    held: HeldMessage,
+) {
     let (client, mut messages) = kernel.connect();
     let identity = Bytes::from(client.to_string());
     loop {
@@ -58,6 +68,7 @@ async fn serve(mut socket: WebSocket, kernel: Arc<ServedKernel>, form: FrameForm
                     message.identities = vec![identity.clone()];
                     kernel.receive(channel, message).await;
                 }
+                held.clear();
             }
         }
     }

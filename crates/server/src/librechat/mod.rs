@@ -7,6 +7,7 @@ mod files;
 
 use crate::auth::{Access, Caller, Scope, authorize};
 use crate::error::ApiError;
+use crate::http::hold_body;
 use crate::live::LiveSession;
 use crate::sessions::NewSession;
 use crate::state::AppState;
@@ -45,6 +46,7 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
             "/librechat/sessions/{id}/objects/{name}",
             get(files::describe),
         )
+        .layer(from_fn_with_state(state.clone(), hold_body))
         .layer(DefaultBodyLimit::max(MAX_UPLOAD_BYTES))
         .layer(check)
         .layer(from_fn(crate::auth::mark_programs))

@@ -103,7 +103,7 @@ pub(crate) fn router(state: &AppState) -> Router {
         router = router.route(path, handlers);
     }
     router
-        .merge(web::router())
+        .merge(web::router(state))
         .merge(e2b::router(state))
         .merge(crate::jupyter::router(state))
         .merge(crate::librechat::router(state))

@@ -2,17 +2,19 @@
 
 use crate::auth::{Access, authorize};
 use crate::cluster::{to_owner, to_runner};
-use crate::http::hold_body;
+use crate::http::{await_short_body, hold_body};
 use crate::state::AppState;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// The longest body of a route that does not say otherwise.
 const MAX_BODY_BYTES: usize = 1 << 20;
+/// The same where callers need no login.
+const MAX_PUBLIC_BODY_BYTES: usize = 16 << 10;
 
 /// A route of the API.
 pub(crate) struct Route {
@@ -66,7 +68,10 @@ impl Route {
             query: Vec::new(),
             body: None,
             answer: (200, "the answer"),
-            max_body_bytes: MAX_BODY_BYTES,
+            max_body_bytes: match access {
+                Access::Public => MAX_PUBLIC_BODY_BYTES,
+                Access::Needs(_) => MAX_BODY_BYTES,
+            },
             handler: on(filter, handler),
         }
     }
@@ -104,10 +109,11 @@ impl Route {
     /// The function, behind the check of the caller and the limit of the body.
     pub(crate) fn into_handler(self, state: &AppState) -> MethodRouter<AppState> {
         let check = from_fn_with_state((state.clone(), self.access), authorize);
-        let handler = match self.body {
+        let handler = match (self.body, self.access) {
             // Read piece by piece.
-            Some(BodyKind::Bytes) => self.handler,
-            _ => self
+            (Some(BodyKind::Bytes), _) => self.handler,
+            (_, Access::Public) => self.handler.layer(from_fn(await_short_body)),
+            (_, Access::Needs(_)) => self
                 .handler
                 .layer(from_fn_with_state(state.clone(), hold_body)),
         };

@@ -12,6 +12,7 @@ mod lock;
 mod migrations;
 mod sessions;
 mod shares;
+mod trouble;
 mod usage;
 
 pub(crate) use accounts::{Role, User};
@@ -33,6 +34,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use trouble::Trouble;
 use usage::KnownUsage;
 
 /// The name of the file in the data directory.
@@ -48,6 +50,7 @@ pub(crate) struct Store {
     clock: Clock,
     first_link: FirstLink,
     known_usage: KnownUsage,
+    trouble: Trouble,
     /// Dropped after `work`, whose end ends the thread.
     _thread: Arc<StoreThread>,
 }
@@ -136,6 +139,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What callers learn of it: no path of the server.
+    pub(crate) fn told_to_callers(&self) -> &'static str {
+        match self {
+            StoreError::Full { .. } => "the server cannot keep this: its disk is full",
+            StoreError::Locked { .. } => "the store of the server is locked by another program",
+            _ => "the store of the server cannot be used",
+        }
+    }
+
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -199,6 +211,7 @@ impl Store {
             clock,
             first_link: FirstLink::default(),
             known_usage: KnownUsage::default(),
+            trouble: Trouble::default(),
             _thread: Arc::new(StoreThread {
                 thread: Some(thread),
                 _lock: lock,
@@ -226,7 +239,9 @@ impl Store {
         };
         self.work.send(job).map_err(|_| gone())?;
         let done = answer.await.map_err(|_| gone())?;
-        done.map_err(|error| store_error(&self.path, &error))
+        let done = done.map_err(|error| store_error(&self.path, &error));
+        self.trouble.tell(&done);
+        done
     }
 
     /// Does some work that every cell causes, without a wait for the disk: that wait is longer than the cell. The end of the process loses
@@ -243,8 +258,10 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) {
-        let job: Work = Box::new(|db| {
-            let _ = unsynced(db, work);
+        let (path, trouble) = (Arc::clone(&self.path), self.trouble.clone());
+        let job: Work = Box::new(move |db| {
+            let done = unsynced(db, work).map_err(|error| store_error(&path, &error));
+            trouble.tell(&done);
         });
         // The thread is there as long as the store is open.
         let _ = self.work.send(job);

@@ -15,8 +15,12 @@ mod render;
 #[cfg(test)]
 mod tests;
 
+use crate::auth::{Access, authorize};
+use crate::http::hold_body;
+use crate::state::AppState;
 use axum::Router;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
@@ -52,22 +56,27 @@ const PAGES: &[&str] = &[
     "/admin/{section}",
 ];
 
-/// The routes of the web app, for any state of the server.
+/// The routes of the web app.
 ///
-/// No route here reads a session or a user, so none of them needs a login. `POST /web/render` only turns the text of its request
-/// into HTML; the server must check its origin as for every other `POST`.
-pub(crate) fn router<S>() -> Router<S>
-where
-    S: Clone + Send + Sync + 'static,
-{
+/// No route here reads a session, so none of them needs a login. `POST /web/render` only turns the text of its request into HTML;
+/// the server must check its origin as for every other `POST`.
+pub(crate) fn router(state: &AppState) -> Router<AppState> {
+    let find_user = from_fn_with_state((state.clone(), Access::Public), authorize);
+    let hold_body = from_fn_with_state(state.clone(), hold_body);
+    let rendering = Router::new()
+        .route("/web/render", post(render::render))
+        .layer(hold_body)
+        .layer(render::body_limit())
+        .layer(find_user);
+    files_and_pages().merge(rendering)
+}
+
+/// What is the same for every caller.
+fn files_and_pages<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut router = Router::new()
         .route("/assets/{version}/{*path}", get(assets::serve))
         .route("/favicon.ico", get(favicon))
-        .route("/frame", get(frame))
-        .route(
-            "/web/render",
-            post(render::render).layer(render::body_limit()),
-        );
+        .route("/frame", get(frame));
     for page in PAGES {
         router = router.route(page, get(index));
     }

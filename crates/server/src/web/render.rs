@@ -1,18 +1,13 @@
 //! `POST /web/render`: texts to safe HTML, several in one request.
 
-use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Request};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::{Json, RequestExt as _};
-use bytes::BytesMut;
-use futures_util::StreamExt as _;
+use axum::Json;
+use axum::extract::DefaultBodyLimit;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::csv::Table;
 use super::{ansi, csv, highlight, markdown, notebook};
+use crate::error::ApiError;
+use crate::http::JsonBody;
 
 /// The most texts in one request.
 const MAX_PARTS: usize = 200;
@@ -77,59 +72,22 @@ pub(super) enum Rendered {
     Table { table: Table },
 }
 
-/// The bytes of requests that are in memory at once. Strangers ask too, who read a chat by its link, and without this limit they could fill the
-/// memory of the server with requests that do not end.
-static FREE_BYTES: Semaphore = Semaphore::const_new(MAX_HELD_BYTES);
-const MAX_HELD_BYTES: usize = 64 << 20;
-/// How long a request may take to arrive.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
-
-pub(super) async fn render(request: Request) -> Response {
-    match tokio::time::timeout(ARRIVAL_TIMEOUT, read(request)).await {
-        // The bytes are held until the answer is made.
-        Ok(Ok((request, _held))) => match Json::from_request(request, &()).await {
-            Ok(Json(parts)) => render_parts(parts).await,
-            Err(rejection) => rejection.into_response(),
-        },
-        Ok(Err(refusal)) => refusal.into_response(),
-        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
-    }
-}
-
-/// Reads the body of a request into memory, and counts it.
-async fn read(request: Request) -> Result<(Request, SemaphorePermit<'static>), StatusCode> {
-    let take = |bytes: usize| {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        FREE_BYTES
-            .try_acquire_many(bytes)
-            .map_err(|_| StatusCode::TOO_MANY_REQUESTS)
-    };
-    let (parts, body) = request.with_limited_body().into_parts();
-    let mut held = take(0)?;
-    let mut bytes = BytesMut::new();
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-        held.merge(take(piece.len())?);
-        bytes.extend_from_slice(&piece);
-    }
-    let body = Body::from(bytes.freeze());
-    Ok((Request::from_parts(parts, body), held))
-}
-
-async fn render_parts(parts: Vec<Part>) -> Response {
+/// Renders texts for the pages. Callers without a login ask too: they read a chat by its link.
+pub(super) async fn render(
+    JsonBody(parts): JsonBody<Vec<Part>>,
+) -> Result<Json<Vec<Rendered>>, ApiError> {
     let bytes: usize = parts.iter().map(|part| part.text().len()).sum();
     if parts.len() > MAX_PARTS || bytes > MAX_BYTES {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+        return Err(ApiError::too_large(format!(
+            "at most {MAX_PARTS} texts with {MAX_BYTES} bytes together"
+        )));
     }
     // Megabytes of text take long enough to hold up other requests of this thread.
     let rendered =
         tokio::task::spawn_blocking(move || parts.iter().map(Part::render).collect::<Vec<_>>())
             .await;
-    match rendered {
-        Ok(rendered) => Json(rendered).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    let rendered = rendered.map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Json(rendered))
 }
 
 /// The limit of a request's body: the texts as JSON, in which a character may take six bytes.

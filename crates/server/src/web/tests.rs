@@ -7,7 +7,9 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 async fn ask(request: Request<Body>) -> Response {
-    super::router::<()>()
+    let render = axum::routing::post(super::render::render).layer(super::render::body_limit());
+    super::files_and_pages()
+        .nest_service("/web/render", render)
         .with_state(())
         .oneshot(request)
         .await

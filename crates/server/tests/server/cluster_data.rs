@@ -1,8 +1,8 @@
 //! What the engine of a cluster holds: no secrets, and nothing of what was deleted.
 
+use crate::cells::waiting_call;
 use crate::cluster::{Cluster, Node};
 use crate::runs::scripted;
-use crate::sessions::waiting_call;
 use axum::http::StatusCode;
 use cellblock_cluster::engine::Engine;
 use cellblock_env::{Cancel, Dirs, Environments, Layer, Requirements, Search, Variables};

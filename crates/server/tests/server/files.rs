@@ -1,4 +1,4 @@
-//! Files of a workspace: removed, moved, in archives, and larger than memory should be.
+//! Files of a workspace: written, read, removed, moved, in archives, and larger than memory should be.
 
 use crate::common::{Caller, TestServer};
 use axum::body::{Body, Bytes};
@@ -227,5 +227,101 @@ open('closed', 'w').write('b'); os.chmod('closed', 0)";
     match rustix::process::geteuid().is_root() {
         true => assert_eq!(closed.text(), "b"),
         false => assert!(closed.status.is_client_error(), "{}", closed.text()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_written_and_read_in_ranges() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    let file = format!("/v1/sessions/{session}/files/in/a%20b.html");
+    let put = server
+        .send(admin.request(Method::PUT, &file, Body::from("0123456789")))
+        .await;
+    assert_eq!(
+        put.json(),
+        json!({"path": "in/a b.html", "bytes": 10, "mime": "text/html"})
+    );
+    assert_eq!(
+        admin.run(&session, "open('in/a b.html').read()").await["value"]["repr"],
+        "'0123456789'"
+    );
+    let whole = admin.get(&file).await;
+    assert_eq!(
+        (whole.status, whole.text().as_str()),
+        (StatusCode::OK, "0123456789")
+    );
+    assert!(
+        whole
+            .header("content-disposition")
+            .starts_with("attachment"),
+        "never shown as a page"
+    );
+    assert_eq!(
+        whole.header("content-security-policy"),
+        "sandbox; default-src 'none'"
+    );
+    let part = admin.clone().with("range", "bytes=2-4").get(&file).await;
+    assert_eq!(
+        (part.status, part.text().as_str()),
+        (StatusCode::PARTIAL_CONTENT, "234")
+    );
+    assert_eq!(part.header("content-range"), "bytes 2-4/10");
+    let beyond = admin.clone().with("range", "bytes=20-").get(&file).await;
+    assert_eq!(beyond.status, StatusCode::RANGE_NOT_SATISFIABLE);
+    let tag = whole.header("etag").to_owned();
+    let same = admin.clone().with("if-none-match", &tag).get(&file).await;
+    assert_eq!(
+        (same.status, same.body.len()),
+        (StatusCode::NOT_MODIFIED, 0)
+    );
+    admin
+        .run(&session, "open('in/a b.html', 'w').write('new')")
+        .await;
+    let changed = admin.clone().with("if-none-match", &tag).get(&file).await;
+    assert_eq!(
+        (changed.status, changed.text().as_str()),
+        (StatusCode::OK, "new")
+    );
+    let list = admin
+        .get(&format!("/v1/sessions/{session}/files"))
+        .await
+        .json();
+    assert_eq!(list["files"][0]["path"], "in/a b.html");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_path_leads_out_of_the_workspace() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    admin
+        .run(
+            &session,
+            "import os\nos.symlink('/etc/passwd', 'link')\nos.symlink('/', 'root')",
+        )
+        .await;
+    for path in [
+        "..%2f..%2fetc%2fpasswd",
+        "%2fetc%2fpasswd",
+        "link",
+        "root%2fetc%2fpasswd",
+        "a%2f..%2f..%2fb",
+        "%00",
+    ] {
+        let path = format!("/v1/sessions/{session}/files/{path}");
+        let read = admin.get(&path).await;
+        assert!(read.status.is_client_error(), "{path}: {}", read.text());
+        assert!(!read.text().contains("root:"), "{path}");
+        let written = server
+            .send(admin.request(Method::PUT, &path, Body::from("x")))
+            .await;
+        // A link of the workspace may be replaced by a file, but never followed.
+        assert!(
+            written.status.is_client_error() || path.ends_with("link"),
+            "{path}: {}",
+            written.text()
+        );
     }
 }

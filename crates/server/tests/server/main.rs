@@ -8,6 +8,7 @@
 
 mod accounts;
 mod backup;
+mod cells;
 mod chat_branches;
 mod clock;
 mod cluster;
@@ -26,6 +27,7 @@ mod openid;
 mod places;
 mod processes;
 mod prompts;
+mod quotas;
 mod requests;
 mod runs;
 mod serving;

@@ -1,8 +1,10 @@
 //! A server on a real socket: health, stopping, and what a hostile client sends.
 
 use crate::common::TestServer;
+use axum::http::StatusCode;
 use cellblock_agent::CancellationToken;
 use cellblock_server::{Authentication, ServerError, StoreError, Tls, Transport};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +150,27 @@ async fn a_second_server_on_the_same_data_is_refused() {
         matches!(second, Err(ServerError::Store(StoreError::InUse { .. }))),
         "{second:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_of_a_server_whose_store_is_locked_learns_no_path() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let data = server.data.path().join("data");
+    let other = rusqlite::Connection::open(data.join("cellblock.db")).expect("a database");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    let refused = admin.post("/v1/tokens", json!({"name": "t"})).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.json()["code"], "store");
+    assert!(
+        refused.text().contains("locked by another program"),
+        "{refused:?}"
+    );
+    let place = data.display().to_string();
+    assert!(!refused.text().contains(&place), "{}", refused.text());
+    other.execute_batch("ROLLBACK").expect("unlocked");
+    let made = admin.post("/v1/tokens", json!({"name": "t"})).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

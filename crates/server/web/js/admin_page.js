@@ -21,6 +21,8 @@ export async function page(app, section = "tokens") {
   const place = h("div", { class: "admin-place" });
   const links = h("nav", { class: "tabs", "aria-label": t("app.admin") }, sections.map((name) => h("a", { class: "tab", href: `/admin/${name}`, "aria-current": name === section ? "page" : undefined, "aria-selected": undefined }, t(`admin.${name}`))));
   replace(app.main, h("div", { class: "page-head" }, h("h1", null, t("app.admin"))), links, place);
+  // On a phone the links are wider than the page.
+  links.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "live" && isAdmin ? live : section === "machine" && isAdmin ? machine : section === "nodes" && isCluster ? nodes : section === "account" ? account : tokens;
   await show(place);
   return {};

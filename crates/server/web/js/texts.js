@@ -211,6 +211,7 @@ const TEXTS = {
   "branches.none": ["A fork makes a branch. It has its own variables and files.", "分叉会产生分支，拥有自己的变量和文件。"],
   "compare.title": ["Two branches, side by side", "并排比较两个分支"],
   "compare.differs": ["Different", "不同"],
+  "compare.contents": ["{size}, other contents", "{size}，内容不同"],
   "compare.no_difference": ["No differences", "没有差异"],
   "walls.title": ["Walls", "隔离"],
   "walls.isolation": ["Isolation", "隔离"],

@@ -1,0 +1,59 @@
+"""Branches of a session in a real browser: a fork goes its own way, and two branches are compared."""
+
+from conftest import run
+from playwright.sync_api import expect
+
+
+def test_a_fork_goes_its_own_way_and_is_compared(new_session):
+    page = new_session()
+    run(page, "best = 'West'")
+    original = page.url
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
+    expect(page).not_to_have_url(original)
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+    expect(page.get_by_role("tabpanel")).to_contain_text("best")
+    run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
+    page.get_by_role("tab", name="Branches").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_role("heading", name="Two branches, side by side")).to_be_visible()
+    row = page.get_by_role("row", name="best")
+    expect(row).to_contain_text("'East'")
+    expect(row).to_contain_text("'West'")
+    expect(page.get_by_role("row", name="only.txt")).to_contain_text("–")
+
+
+def test_while_a_fork_is_loaded_nothing_runs_in_the_original(new_session):
+    page = new_session()
+    run(page, "x = 1")
+    waiting = []
+    page.route("**/v1/sessions/*", lambda route: waiting.append(route))
+    original = page.url
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page).not_to_have_url(original)
+    expect(page.locator("#content > [inert]")).not_to_have_count(0)
+    page.keyboard.type("x = 2")
+    page.keyboard.press("Shift+Enter")
+    for route in waiting:
+        route.continue_()
+    page.unroute_all(behavior="ignoreErrors")
+    expect(page.locator("#content > [inert]")).to_have_count(0)
+    page.goto(original)
+    expect(page.get_by_label("Code of a new cell")).to_be_visible()
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+
+
+def test_two_branches_show_what_changed_inside_of_values_and_files(new_session):
+    page = new_session()
+    run(page, "numbers = list(range(1000))\nsame = list(range(1000))\nopen('note.txt', 'w').write('left')\nopen('same.txt', 'w').write('same')")
+    original = page.url
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page).not_to_have_url(original)
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+    # Neither the beginning of the list nor the size of the file differs.
+    run(page, "numbers[900] = -7\nopen('note.txt', 'w').write('main')\nopen('same.txt', 'w').write('same')")
+    page.get_by_role("tab", name="Branches").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_role("row", name="numbers")).to_contain_text("-7")
+    expect(page.get_by_role("row", name="note.txt")).to_contain_text("other contents")
+    expect(page.get_by_role("row", name="same")).to_have_count(0)
