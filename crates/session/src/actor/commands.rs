@@ -127,8 +127,8 @@ pub(crate) struct CommandQueue {
     receiver: mpsc::UnboundedReceiver<Command>,
     /// Commands that came while cells ran again after a crash. They wait until these have.
     postponed: VecDeque<Command>,
-    /// The caller that waits for the session to be closed.
-    closing: Option<oneshot::Sender<()>>,
+    /// The callers that wait for the session to be closed.
+    closing: Vec<oneshot::Sender<()>>,
 }
 
 impl CommandQueue {
@@ -136,7 +136,7 @@ impl CommandQueue {
         CommandQueue {
             receiver,
             postponed: VecDeque::new(),
-            closing: None,
+            closing: Vec::new(),
         }
     }
 
@@ -157,21 +157,35 @@ impl CommandQueue {
 
     /// The session is to be closed; `reply` is told when nothing of it is left.
     pub(crate) fn close_for(&mut self, reply: oneshot::Sender<()>) {
-        self.closing = Some(reply);
+        self.closing.push(reply);
     }
 
     /// Whether the session is to end: a handle closed it, or the last handle was dropped.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.is_some() || self.receiver.is_closed()
+        !self.closing.is_empty() || self.receiver.is_closed()
     }
 
-    /// Takes no more commands. Callers that wait see their replies dropped.
-    pub(crate) fn refuse_all(&mut self) {
+    /// Takes no more commands, and drops those that were given: their callers see their replies dropped. Only callers that close the session
+    /// go on waiting, until nothing of it is left.
+    ///
+    /// A caller may be in the middle of giving a command, so this waits until none is. A command that reached the channel after its receiver was
+    /// dropped would live as long as the channel does, which the caller's own handle keeps: the caller would wait for ever.
+    pub(crate) async fn refuse_all(&mut self) {
+        self.postponed.clear();
         self.receiver.close();
+        while let Some(command) = self.receiver.recv().await {
+            if let Command::Close { reply } = command {
+                self.close_for(reply);
+            }
+        }
     }
 
-    /// The caller that waits for the session to be closed.
-    pub(crate) fn take_closing(&mut self) -> Option<oneshot::Sender<()>> {
-        self.closing.take()
+    /// The callers that wait for the session to be closed.
+    pub(crate) fn take_closing(&mut self) -> Vec<oneshot::Sender<()>> {
+        std::mem::take(&mut self.closing)
     }
 }
+
+#[cfg(test)]
+#[path = "commands_tests.rs"]
+mod tests;

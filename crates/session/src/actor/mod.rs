@@ -140,7 +140,7 @@ impl Actor {
         let _ = self.shared.end.set(reason.clone());
         self.shared.logs.ring.end();
         // Handles that are waiting see their replies dropped and read the reason.
-        self.commands.refuse_all();
+        self.commands.refuse_all().await;
         self.shared
             .processes
             .expect_end(ProcessStatus::SessionEnded);
@@ -149,9 +149,10 @@ impl Actor {
         self.end_preserve_task().await;
         self.return_borrowed().await;
         self.cells.journal.recorder.close(&reason).await;
-        if let Some(closing) = self.commands.take_closing() {
-            // The session's descriptors and its directory go too before any caller hears that nothing is left.
-            drop(self);
+        let closing = self.commands.take_closing();
+        // The session's descriptors and its directory go too before any caller hears that nothing is left.
+        drop(self);
+        for closing in closing {
             let _ = closing.send(());
         }
     }

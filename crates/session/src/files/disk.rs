@@ -464,3 +464,23 @@ impl Disk {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+impl Disk {
+    pub(crate) fn meter(&self) -> Arc<DiskMeter> {
+        Arc::clone(&self.meter)
+    }
+}
+
+#[cfg(test)]
+impl DiskMeter {
+    /// As long as the returned value lives, a look that has begun does not end.
+    pub(crate) fn hold_looks(&self) -> MutexGuard<'_, Tracker> {
+        lock(&self.tracker)
+    }
+
+    /// Whether a look has begun and not ended.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.hidden.try_lock().is_err()
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session
 //! that makes files by the thousand stands still during a look that takes long. All processes of a session that is over its limit are killed
-//! at once, but for its standbys; the session's own task judges afterwards. The task runs on threads that come before the session's processes.
+//! at once, but for its standbys, and again until the session's own task takes over, which judges. The task runs on threads that come before the
+//! session's processes.
 
 use crate::actor::exit_status::LimitHit;
 use crate::files::disk::{Added, DiskMeter, Look, Standstill};
@@ -16,6 +17,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// How often a session is looked at whose writes are not heard of. The cells' own clocks ask for a look as often.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// How often the processes of a session that is over its limit are killed: a list of processes may miss one that was just started.
+const KILL_PERIOD: Duration = Duration::from_millis(20);
 /// The least time between two looks.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// A look at a session that floods its workspace may take this long before the session stands still.
@@ -77,12 +80,23 @@ impl GuardState {
     /// Kills the session's processes if it has `added` more than it may, unless another look has done so. On the thread that looked: another one
     /// would have to wait for a processor first, while the session writes.
     fn end_if_over(&self, meter: &DiskMeter, commands: &GuardCommands, added: Added) {
+        // Locked until the processes are killed: the session's task changes the commands before it wakes another head, which must not be killed.
+        let current = lock(&self.commands);
         // The host may be at work on the files by now, or a cell has begun.
-        let is_current = lock(&self.commands).since == commands.since;
+        let is_current = current.since == commands.since;
         let Some(hit) = added.over(commands.limit).filter(|_| is_current) else {
             return;
         };
         if lock(&self.hit).replace(hit).is_none() {
+            meter.kill_code();
+        }
+    }
+
+    /// Kills the processes of a session that is over its limit once more, unless the session's task has taken over.
+    fn kill_again(&self, meter: &DiskMeter) {
+        let commands = lock(&self.commands);
+        let is_hit = lock(&self.hit).is_some();
+        if is_hit && commands.target != WatchTarget::None {
             meter.kill_code();
         }
     }
@@ -211,10 +225,15 @@ enum Cause {
 impl GuardTask {
     async fn run(mut self) {
         loop {
+            if lock(&self.state.hit).is_some() {
+                let (state, meter) = (Arc::clone(&self.state), Arc::clone(&self.meter));
+                let _ = spawn_blocking(move || state.kill_again(&meter)).await;
+                sleep(KILL_PERIOD).await;
+                continue;
+            }
             let cause = self.wait().await;
             let commands = *lock(&self.state.commands);
-            let is_hit = lock(&self.state.hit).is_some();
-            if commands.target == WatchTarget::None || is_hit {
+            if commands.target == WatchTarget::None {
                 // Events that are not taken would wake the task again at once.
                 sleep(LOOK_PERIOD / 10).await;
                 continue;
@@ -429,66 +448,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TICK: Duration = Duration::from_millis(10);
-    const BEFORE: WriteCount = WriteCount {
-        bytes: 1000,
-        other_processes: 3,
-        is_whole: true,
-    };
-
-    fn look(bytes: u64, write_count: WriteCount) -> Look {
-        Look {
-            added: Added {
-                bytes,
-                ..Added::default()
-            },
-            processor: TICK,
-            write_count,
-            counts_writes: true,
-            is_ticking: false,
-        }
-    }
-
-    fn written(bytes: u64) -> WriteCount {
-        WriteCount { bytes, ..BEFORE }
-    }
-
-    #[test]
-    fn what_the_processes_did_not_write_was_brought() {
-        let found = look(510, written(1020));
-        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 480);
-        let found = look(510, written(9000));
-        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 0);
-        let found = look(5, written(9000));
-        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 0);
-    }
-
-    #[test]
-    fn while_processes_come_and_go_everything_may_be_their_work() {
-        let write_count = WriteCount {
-            other_processes: 4,
-            ..BEFORE
-        };
-        assert_eq!(bytes_brought(&look(510, write_count), 10, &BEFORE, TICK), 0);
-    }
-
-    #[test]
-    fn where_writes_are_not_counted_a_session_that_ran_may_have_done_it() {
-        let found = Look {
-            counts_writes: false,
-            ..look(510, BEFORE)
-        };
-        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 500);
-        assert_eq!(bytes_brought(&found, 10, &BEFORE, Duration::ZERO), 0);
-    }
-
-    #[test]
-    fn files_for_which_there_was_no_time_were_brought() {
-        assert_eq!(files_brought(100_010, 10, TICK), 100_000);
-        assert_eq!(files_brought(100_010, 10, 100 * TICK), 0);
-        assert_eq!(files_brought(10, 10, Duration::ZERO), 0);
-    }
-}
+#[path = "disk_guard_tests.rs"]
+mod tests;
