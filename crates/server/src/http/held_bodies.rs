@@ -20,6 +20,9 @@ use std::time::Duration;
 const MAX_BYTES_OF_USER: usize = 64 << 20;
 /// How long a body that has begun may bring nothing.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// What a caller without a login may send: a name and a password, or the secret of a link. And how long all of it may take.
+const MAX_BYTES_OF_STRANGER: usize = 16 << 10;
+const MAX_TIME_OF_STRANGER: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u64 = 5;
 
 /// The bytes of bodies that are in memory, by user.
@@ -75,7 +78,9 @@ pub(crate) async fn hold_body(
     next: Next,
 ) -> Result<Response, ApiError> {
     let Some(caller) = request.extensions().get::<Caller>() else {
-        return Ok(next.run(request).await);
+        let (parts, body) = request.into_parts();
+        let body = Body::from(read_of_stranger(body).await?);
+        return Ok(next.run(Request::from_parts(parts, body)).await);
     };
     let mut held = HeldBody {
         all: state.held_bodies().clone(),
@@ -88,11 +93,19 @@ pub(crate) async fn hold_body(
     Ok(next.run(request).await)
 }
 
+/// Reads the body of a caller without a login: anyone can send one, so it is small and comes soon.
+async fn read_of_stranger(body: Body) -> Result<Bytes, ApiError> {
+    let reading = axum::body::to_bytes(body, MAX_BYTES_OF_STRANGER);
+    let read = tokio::time::timeout(MAX_TIME_OF_STRANGER, reading).await;
+    read.map_err(|_| stayed_away(MAX_TIME_OF_STRANGER))?
+        .map_err(|error| unreadable_body(&error))
+}
+
 async fn read(mut pieces: BodyDataStream, held: &mut HeldBody) -> Result<Bytes, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(piece) = tokio::time::timeout(MAX_PAUSE, pieces.next())
         .await
-        .map_err(|_| stayed_away())?
+        .map_err(|_| stayed_away(MAX_PAUSE))?
     {
         let piece = piece.map_err(|error| unreadable_body(&error))?;
         held.add(piece.len())?;
@@ -101,10 +114,7 @@ async fn read(mut pieces: BodyDataStream, held: &mut HeldBody) -> Result<Bytes, 
     Ok(bytes.freeze())
 }
 
-fn stayed_away() -> ApiError {
-    let message = format!(
-        "nothing of the body came for {} seconds",
-        MAX_PAUSE.as_secs()
-    );
+fn stayed_away(limit: Duration) -> ApiError {
+    let message = format!("the rest of the body did not come within {limit:?}");
     ApiError::new(StatusCode::REQUEST_TIMEOUT, "malformed", message)
 }

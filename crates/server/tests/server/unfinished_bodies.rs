@@ -87,3 +87,20 @@ async fn requests_of_a_user_that_do_not_end_take_a_bounded_part_of_memory_and_ho
     let answer = server.send(request(Body::from("{}"))).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
 }
+
+#[tokio::test]
+async fn a_body_of_a_caller_without_a_login_is_small_and_comes_soon() {
+    let server = TestServer::new().await;
+    for path in ["/v1/login", "/v1/setup", "/v1/enter"] {
+        for (bytes, status) in [
+            (17 << 10, StatusCode::PAYLOAD_TOO_LARGE),
+            (100, StatusCode::REQUEST_TIMEOUT),
+        ] {
+            let caller = server.anyone().with("content-type", "application/json");
+            let request = caller.request(Method::POST, path, unfinished(bytes));
+            let answer = tokio::time::timeout(Duration::from_secs(60), server.send(request)).await;
+            let answer = answer.unwrap_or_else(|_| panic!("{path} waits for the body"));
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+        }
+    }
+}
