@@ -1,9 +1,12 @@
 """Arrays cross as `.npy`, in both directions, without pickle."""
 
+import io
+
 import pytest
 
 import cellblock
 from cellblock import Host
+from cellblock.arrays import from_bytes
 
 numpy = pytest.importorskip("numpy")
 
@@ -32,3 +35,58 @@ def test_objects_in_an_array_do_not_cross(with_numpy):
     with_numpy.run("b = numpy.array([object()])")
     with pytest.raises(cellblock.WrongValue, match="cannot cross"):
         with_numpy.get("b", numpy.ndarray)
+
+
+def npy(header: str) -> bytes:
+    """A file of numpy with this header, and without data."""
+    return b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header.encode() + b"\n"
+
+
+HOSTILE_ARRAYS = {
+    "nothing": b"",
+    "an archive": b"PK\x05\x06" + bytes(18),
+    "a pickle": b"\x80\x04]\x94K\x01a.",
+    "terabytes": npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}"),
+    "a thousand million items without a byte": npy("{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000,)}"),
+    "brackets": npy("(" * 500),
+}
+
+
+@pytest.mark.parametrize("contents", HOSTILE_ARRAYS.values(), ids=HOSTILE_ARRAYS)
+def test_a_file_that_is_no_array_is_refused(contents):
+    with pytest.raises(cellblock.WrongValue, match="is no ndarray"):
+        from_bytes(contents, numpy.ndarray)
+
+
+def table_file(table) -> bytearray:
+    """A table as the file that a session writes."""
+    buffer = io.BytesIO()
+    pytest.importorskip("pyarrow.feather").write_feather(table, buffer, compression="uncompressed")
+    return bytearray(buffer.getvalue())
+
+
+def test_an_offset_of_a_table_that_leads_out_of_it_is_refused():
+    pyarrow = pytest.importorskip("pyarrow")
+    contents = table_file(pyarrow.table({"text": ["one", "four", "sevens"]}))
+    offsets = (0).to_bytes(4, "little") + (3).to_bytes(4, "little") + (7).to_bytes(4, "little") + (13).to_bytes(4, "little")
+    assert contents.count(offsets) == 1
+    place = contents.index(offsets)
+    contents[place + 12 : place + 16] = (2**30).to_bytes(4, "little")
+    with pytest.raises(cellblock.WrongValue, match="is no Table"):
+        from_bytes(bytes(contents), pyarrow.Table)
+
+
+def test_a_table_of_rows_that_take_no_byte_is_refused():
+    pyarrow = pytest.importorskip("pyarrow")
+    contents = table_file(pyarrow.table({"nothing": pyarrow.nulls(2_000_000_000)}))
+    with pytest.raises(cellblock.WrongValue, match="more than its data"):
+        from_bytes(bytes(contents), pyarrow.Table)
+
+
+def test_a_pyarrow_that_unpickles_what_it_reads_is_refused(monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    contents = table_file(pyarrow.table({"a": [1]}))
+    assert from_bytes(bytes(contents), pyarrow.Table).to_pydict() == {"a": [1]}
+    monkeypatch.setattr(pyarrow, "__version__", "14.0.0")
+    with pytest.raises(cellblock.WrongValue, match=r"14\.0\.1"):
+        from_bytes(bytes(contents), pyarrow.Table)

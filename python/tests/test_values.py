@@ -95,15 +95,25 @@ def test_numbers_of_other_libraries_are_plain():
     assert read_repr("Point(x=1, y=Point(2, 3))") == Instance("Point", [], {"x": 1, "y": Instance("Point", [2, 3], {})})
 
 
+# Numbers with one hash: each key of a set would be compared with all the others.
+SAME_HASHES = ", ".join(str(number * (2**61 - 1)) for number in range(20_000))
 HOSTILE = [
     "__import__('os').system('true')",
     "open('/etc/passwd').read()",
     "[x for x in range(3)]",
     "lambda: 1",
     "(1).__class__",
-    "frozenset(range(10**12))",
-    "bytearray(10**12)",
-    "dict_keys(range(10**12))",
+    "set(range(1000000000000))",
+    "frozenset(range(1000000000000))",
+    "bytearray(1000000000000)",
+    "dict_keys(range(1000000000000))",
+    "deque(range(1000000000000))",
+    "Fraction('1e999999999')",
+    "Fraction(Decimal('1e999999999'), 1)",
+    SAME_HASHES.join("{}"),
+    SAME_HASHES.join(("set([", "])")),
+    f"OrderedDict([{', '.join(f'({key}, 0)' for key in SAME_HASHES.split(', '))}])",
+    f"{{{', '.join(f'{key}: 0' for key in SAME_HASHES.split(', '))}}}",
     "{[]: 1}",
     "{**{}}",
     "f(*x)",

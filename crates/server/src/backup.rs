@@ -56,7 +56,7 @@ pub fn restore(archive: &Path, data: &Path) -> Result<(), ServerError> {
         )));
     }
     let file = File::open(archive).map_err(failed(archive))?;
-    make_private(data).map_err(failed(data))?;
+    crate::data_directory::claim(data)?;
     let mut archive = tar::Archive::new(file);
     archive.set_preserve_permissions(true);
     let entries = archive.entries().map_err(failed(data))?;
@@ -80,12 +80,4 @@ pub fn restore(archive: &Path, data: &Path) -> Result<(), ServerError> {
         entry.unpack_in(data).map_err(failed(data))?;
     }
     Ok(())
-}
-
-fn make_private(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
 }

@@ -11,6 +11,7 @@ mod backup;
 mod clock;
 mod cluster;
 mod copies;
+mod data_directory;
 mod demo;
 mod e2b;
 mod error;

@@ -19,7 +19,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -154,14 +153,7 @@ impl Server {
             openid.check()?;
         }
         let data = options.data.clone();
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&data);
-        made.map_err(|source| ServerError::Directory {
-            path: data.clone(),
-            source,
-        })?;
+        crate::data_directory::claim(&data)?;
         let clock = options.clock.clone();
         let store = tokio::task::spawn_blocking(move || Store::open(&data, clock)).await;
         let store = store.map_err(|error| ServerError::Options(error.to_string()))??;

@@ -13,6 +13,9 @@ from typing import Any
 
 from .errors import WrongValue
 
+# In an honest value hardly two keys have one hash: numbers that differ by a multiple of 2⁶¹ - 1.
+_MAX_EQUAL_HASHES = 1000
+
 
 class Instance:
     """An object of a class that only the session knows: the name of the class, and the arguments that its repr shows."""
@@ -100,20 +103,22 @@ def _number(node: ast.expr) -> Any:
 
 
 def _hashed(kind: Callable[[list[Any]], Any], items: list[ast.expr]) -> Any:
-    try:
-        return kind([_value(item) for item in items])
-    except TypeError:
-        raise _NotAValue("a set or a key holds something that cannot be hashed") from None
+    return kind(_keys([_value(item) for item in items]))
 
 
 def _dictionary(keys: list[ast.expr], values: list[ast.expr]) -> dict[Any, Any]:
-    result: dict[Any, Any] = {}
-    for key, value in zip(keys, values, strict=True):
-        try:
-            result[_value(key)] = _value(value)
-        except TypeError:
-            raise _NotAValue("a set or a key holds something that cannot be hashed") from None
-    return result
+    return dict(zip(_keys([_value(key) for key in keys]), map(_value, values), strict=True))
+
+
+def _keys(keys: list[Any]) -> list[Any]:
+    """Keys that a set or a dict is made of. Many with one hash are refused: each would be compared with all the others."""
+    try:
+        hashes = {hash(key) for key in keys}
+    except TypeError:
+        raise _NotAValue("a set or a key holds something that cannot be hashed") from None
+    if len(keys) - len(hashes) > _MAX_EQUAL_HASHES:
+        raise _NotAValue("too many keys have the same hash")
+    return keys
 
 
 def _call(node: ast.Call) -> Any:
@@ -162,6 +167,20 @@ def _written_out(items: Any) -> Any:
     raise ValueError("its items are not written out")
 
 
+def _pairs(items: Any) -> dict[Any, Any]:
+    made = list(items.items() if isinstance(items, dict) else items)
+    return dict(zip(_keys([key for key, _ in made]), [value for _, value in made], strict=True))
+
+
+def _fraction(numerator: Any, denominator: Any = 1) -> Any:
+    # `Fraction('1e999999999')` is a short text and a number of gigabytes.
+    from fractions import Fraction
+
+    if isinstance(numerator, int) and isinstance(denominator, int):
+        return Fraction(numerator, denominator)
+    raise ValueError("its parts are no whole numbers")
+
+
 def _timestamp(text: str) -> Any:
     from datetime import datetime
 
@@ -169,15 +188,15 @@ def _timestamp(text: str) -> Any:
 
 
 _KNOWN: dict[str, Callable[..., Any]] = {
-    "set": set,
-    "frozenset": lambda items=(): frozenset(_written_out(items)),
+    "set": lambda items=(): set(_keys(list(_written_out(items)))),
+    "frozenset": lambda items=(): frozenset(_keys(list(_written_out(items)))),
     "range": range,
     "bytearray": lambda text: bytearray(_written_out(text)),
     "dict_keys": lambda items: list(_written_out(items)),
     "dict_values": lambda items: list(_written_out(items)),
     "dict_items": lambda items: list(_written_out(items)),
-    "OrderedDict": lambda items=(): dict(_written_out(items)),
-    "Counter": lambda items=(): dict(_written_out(items)),
+    "OrderedDict": lambda items=(): _pairs(_written_out(items)),
+    "Counter": lambda items=(): _pairs(_written_out(items)),
     "deque": lambda items=(), maxlen=None: list(_written_out(items)),
     "array": _first,
     "datetime.date": _imported("datetime", "date"),
@@ -185,7 +204,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "datetime.time": _imported("datetime", "time"),
     "datetime.timedelta": _imported("datetime", "timedelta"),
     "Decimal": _imported("decimal", "Decimal"),
-    "Fraction": _imported("fractions", "Fraction"),
+    "Fraction": _fraction,
     "UUID": _imported("uuid", "UUID"),
     "PosixPath": _imported("pathlib", "PurePosixPath"),
     "PurePosixPath": _imported("pathlib", "PurePosixPath"),

@@ -77,10 +77,17 @@ def get(core: Core, name: str, kind: Any) -> Plan[Any]:
     text = looked["repr"]
     if "… (" in text[-60:]:  # it was cut
         contents = yield from _exported(core, f"__import__('json').dump({name}, open({_EXPORT!r}, 'w'))")
-        import json
-
-        return convert(json.loads(contents), kind, name)
+        return convert(_read_json(contents), kind, name)
     return convert(read_repr(text), kind, name)
+
+
+def _read_json(contents: bytes) -> Any:
+    import json
+
+    try:
+        return json.loads(contents)
+    except (ValueError, RecursionError) as error:
+        raise WrongValue(f"what the session wrote is no JSON that can be read here: {error}", "value") from None
 
 
 def _get_array(core: Core, name: str, kind: Any) -> Plan[Any]:

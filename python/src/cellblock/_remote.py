@@ -133,6 +133,10 @@ class RemoteConnection:
         except (OSError, HTTPException, ValueError) as error:
             said = str(error) or type(error).__name__
             line = {"event": "error", "code": "ended", "message": f"the server {self.command[0]} cannot be asked: {said}"}
+        except Exception as error:
+            # A server may answer anything. The thread that asked waits for a line, whatever the answer was.
+            said = f"{type(error).__name__}: {error}"
+            line = {"event": "error", "code": "ended", "message": f"the answer of {self.command[0]} makes no sense: {said}"}
         self._waiting.pop(number, None)
         if line is not None:
             receive({"id": number, "session": name, **line})

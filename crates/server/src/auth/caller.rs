@@ -104,7 +104,7 @@ pub(crate) async fn authorize(
         // A browser sends a cookie by itself, also for a foreign page; this header it does not.
         let is_ambient = found.token.is_none();
         let headers = request.headers();
-        let is_meant = headers.contains_key("x-cellblock") || has_credential_header(headers);
+        let is_meant = headers.contains_key("x-cellblock") || token_text(headers).is_some();
         if is_ambient && changes_state(request.method()) && !is_meant {
             return Err(
                 ApiError::forbidden("the header `X-Cellblock: 1` is missing")
@@ -233,10 +233,6 @@ async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
         token: Some(token),
         is_peer: false,
     })
-}
-
-fn has_credential_header(headers: &HeaderMap) -> bool {
-    headers.contains_key(AUTHORIZATION) || headers.contains_key("x-api-key")
 }
 
 fn token_text(headers: &HeaderMap) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use crate::error::ApiError;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Failed tries that are free.
@@ -10,64 +10,102 @@ const FREE_TRIES: u32 = 5;
 /// How long a name is closed after the free tries. Each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// Names that are remembered. Beyond that, the table is emptied: an attacker must not fill the memory.
+/// Names that are remembered. Beyond that, the name with the fewest tries is forgotten: an attacker must not fill the memory, nor
+/// make the server forget a name by trying others.
 const MAX_NAMES: usize = 10_000;
+/// No account has a longer name: one of 64 characters.
+const MAX_NAME_BYTES: usize = 256;
 
-/// Failed logins by name.
+/// Logins by name that have not succeeded.
 #[derive(Debug, Default)]
-pub(crate) struct LoginTries(Mutex<HashMap<String, Failures>>);
+pub(crate) struct LoginTries(Mutex<HashMap<String, Tries>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Failures {
+struct Tries {
     count: u32,
     closed_until: Instant,
 }
 
 impl LoginTries {
-    /// Refuses a try while the name is closed.
-    pub(crate) fn check(&self, name: &str) -> Result<(), ApiError> {
-        let tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = tries
-            .get(&name.to_lowercase())
-            .map(|failures| {
-                failures
-                    .closed_until
-                    .saturating_duration_since(Instant::now())
-            })
-            .unwrap_or_default();
-        if wait.is_zero() {
+    /// Counts a try as failed before its password is looked at: many at the same time must not all pass. Refuses a try while the
+    /// name is closed.
+    pub(crate) fn begin(&self, name: &str) -> Result<(), ApiError> {
+        if name.len() > MAX_NAME_BYTES {
             return Ok(());
         }
-        Err(ApiError::too_many(
-            "too_many_tries",
-            "there were too many wrong passwords for this name",
-            wait.as_secs() + 1,
-        ))
-    }
-
-    /// Notes a wrong password.
-    pub(crate) fn failed(&self, name: &str) {
-        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tries.len() >= MAX_NAMES {
-            tries.clear();
-        }
+        let name = name.to_lowercase();
+        let mut all = self.lock();
         let now = Instant::now();
-        let failures = tries.entry(name.to_lowercase()).or_insert(Failures {
+        if all.len() >= MAX_NAMES && !all.contains_key(&name) {
+            forget_one(&mut all);
+        }
+        let tries = all.entry(name).or_insert(Tries {
             count: 0,
             closed_until: now,
         });
-        failures.count = failures.count.saturating_add(1);
-        if let Some(beyond) = failures.count.checked_sub(FREE_TRIES) {
+        let wait = tries.closed_until.saturating_duration_since(now);
+        if !wait.is_zero() {
+            return Err(ApiError::too_many(
+                "too_many_tries",
+                "there were too many wrong passwords for this name",
+                wait.as_secs() + 1,
+            ));
+        }
+        tries.count = tries.count.saturating_add(1);
+        if let Some(beyond) = tries.count.checked_sub(FREE_TRIES) {
             let pause = FIRST_PAUSE
                 .saturating_mul(1 << beyond.min(10))
                 .min(LONGEST_PAUSE);
-            failures.closed_until = now + pause;
+            tries.closed_until = now + pause;
         }
+        Ok(())
     }
 
-    /// Forgets the failures of a name after a right password.
+    /// Forgets the tries of a name after a right password.
     pub(crate) fn succeeded(&self, name: &str) {
-        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tries.remove(&name.to_lowercase());
+        self.lock().remove(&name.to_lowercase());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Tries>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget_one(all: &mut HashMap<String, Tries>) {
+    let fewest = all.iter().min_by_key(|(_, tries)| tries.count);
+    if let Some(name) = fewest.map(|(name, _)| name.clone()) {
+        all.remove(&name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_at_the_same_time_all_count() {
+        let tries = LoginTries::default();
+        let passed = (0..50).filter(|_| tries.begin("ada").is_ok()).count();
+        assert_eq!(passed, FREE_TRIES as usize);
+        tries.succeeded("ADA");
+        assert!(tries.begin("ada").is_ok());
+    }
+
+    #[test]
+    fn a_name_stays_closed_however_many_others_are_tried() {
+        let tries = LoginTries::default();
+        while tries.begin("ada").is_ok() {}
+        for number in 0..MAX_NAMES + 10 {
+            assert!(tries.begin(&format!("user{number}")).is_ok());
+        }
+        assert!(tries.begin("ada").is_err());
+        assert_eq!(tries.lock().len(), MAX_NAMES);
+    }
+
+    #[test]
+    fn a_name_that_no_account_can_have_is_not_kept() {
+        let tries = LoginTries::default();
+        assert!(tries.begin(&"a".repeat(1 << 20)).is_ok());
+        assert_eq!(tries.lock().len(), 0);
     }
 }

@@ -141,9 +141,12 @@ impl Writer {
             }
             if is_lost {
                 lost.cancel();
-                return;
+                break;
             }
         }
+        // Steps that are sent meanwhile are dropped here. One that came after the receiver was dropped would never be answered.
+        steps.close();
+        while steps.recv().await.is_some() {}
     }
 
     async fn append(&mut self, event: Value) -> Result<(), String> {

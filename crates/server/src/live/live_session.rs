@@ -253,9 +253,9 @@ impl LiveSession {
                 let _ = reply.send(outcome);
             }
         }
-        // Dropping the queue answers those who wait.
+        // Until no caller is in the middle of sending: a cell that came after the receiver was dropped would never be answered.
         cells.close();
-        while let Ok(queued) = cells.try_recv() {
+        while let Some(queued) = cells.recv().await {
             if let Some(reply) = queued.reply {
                 let _ = reply.send(Err(self.ended_error("it was closed")));
             }

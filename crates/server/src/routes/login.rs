@@ -136,7 +136,7 @@ async fn login(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<LoginRequest>,
 ) -> Result<Response, ApiError> {
-    state.tries().check(&request.name)?;
+    state.tries().begin(&request.name)?;
     let user = state.store().user_named(&request.name).await?;
     let user = user.filter(|user| !user.disabled);
     let hash = match &user {
@@ -145,7 +145,6 @@ async fn login(
     };
     let is_right = check_password(&request.password, hash).await?;
     let Some(user) = user.filter(|_| is_right) else {
-        state.tries().failed(&request.name);
         return Err(ApiError::new(
             axum::http::StatusCode::UNAUTHORIZED,
             "wrong_password",
@@ -228,13 +227,13 @@ async fn change_password(
         return Err(ApiError::forbidden("a token cannot change the password"));
     }
     let name = &caller.user.name;
-    state.tries().check(name)?;
     validate_password(&request.new)?;
+    state.tries().begin(name)?;
     let hash = state.store().password_of(caller.id()).await?;
     if !check_password(&request.old, hash).await? {
-        state.tries().failed(name);
         return Err(ApiError::forbidden("the old password is wrong"));
     }
+    state.tries().succeeded(name);
     let password = hash_password(&request.new).await?;
     state.store().set_password(caller.id(), password).await?;
     state.audit(caller.id(), "user.password", None, None).await;

@@ -83,6 +83,10 @@ async fn a_cookie_alone_changes_nothing() {
     let answer = admin.post("/v1/tokens", json!({"name": "x"})).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert!(answer.text().contains("X-Cellblock"), "{}", answer.text());
+    // A browser sends a name and a password by itself, too.
+    let basic = admin.clone().with("authorization", "Basic YTpi");
+    let answer = basic.post("/v1/sessions", json!({})).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN, "{answer:?}");
 }
 
 #[tokio::test]

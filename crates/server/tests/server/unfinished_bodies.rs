@@ -269,3 +269,20 @@ async fn a_client_that_sends_too_much_reads_why_it_is_refused() {
         assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413", "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_body_of_a_caller_without_a_login_is_small_and_comes_soon() {
+    let server = TestServer::new().await;
+    for path in ["/v1/login", "/v1/setup", "/v1/enter"] {
+        for (bytes, status) in [
+            (17 << 10, StatusCode::PAYLOAD_TOO_LARGE),
+            (100, StatusCode::REQUEST_TIMEOUT),
+        ] {
+            let caller = server.anyone().with("content-type", "application/json");
+            let request = caller.request(Method::POST, path, unfinished(bytes));
+            let answer = tokio::time::timeout(Duration::from_secs(60), server.send(request)).await;
+            let answer = answer.unwrap_or_else(|_| panic!("{path} waits for the body"));
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+        }
+    }
+}
