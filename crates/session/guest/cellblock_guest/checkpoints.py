@@ -13,7 +13,7 @@ from errno import EOVERFLOW, EPERM
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import child_processes, loops, native
+from . import child_processes, native
 from .libraries import modules
 from .prefork_state import PreForkState
 from .wire import encode
@@ -68,12 +68,11 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     has_threads = native.has_other_threads()
     process = _getpid()
     try:
-        pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
+        pid, left = native.stand_by(channel, next_channel, frame, place, prefork_state.regular_files, has_threads)
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
         return None
-    prefork_state.put_back()
     renew_ids(process)
     raise Woken(left, prefork_state)
 
@@ -161,9 +160,8 @@ def _own_bytes() -> int:
 
 
 def renew_ids(process: int) -> None:
-    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it, of its threads and of
-    its children."""
-    loops.renew_process_ids(process)
+    """In a copy of `process`: what Python remembers of its threads, and of the children of the process. What asyncio remembers,
+    native code has renewed before any thread ran."""
     _renew_thread_ids()
     child_processes.take_over(process)
 
