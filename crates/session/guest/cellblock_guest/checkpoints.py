@@ -67,13 +67,15 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
     process = _getpid()
+    child_processes.guard()
+    executors = child_processes.idle_executors()
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, prefork_state.regular_files, has_threads)
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
         return None
-    renew_ids(process)
+    renew_ids(process, executors)
     raise Woken(left, prefork_state)
 
 
@@ -159,11 +161,11 @@ def _own_bytes() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def renew_ids(process: int) -> None:
-    """In a copy of `process`: what Python remembers of its threads, and of the children of the process. What asyncio remembers,
-    native code has renewed before any thread ran."""
+def renew_ids(process: int, executors: list[Any]) -> None:
+    """In a copy of `process`: what Python remembers of its threads, and of the children of the process: also the pools that
+    had no work. What asyncio remembers, native code has renewed before any thread ran."""
     _renew_thread_ids()
-    child_processes.take_over(process)
+    child_processes.take_over(process, executors)
 
 
 def _renew_thread_ids() -> None:

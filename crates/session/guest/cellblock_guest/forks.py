@@ -30,6 +30,8 @@ def make(channel: int) -> None:
     """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
     has_threads = native.has_other_threads()
     process = os.getpid()
+    child_processes.guard()
+    executors = child_processes.idle_executors()
     parent_state = _ParentState(channel)
     # Without other threads, CPython itself sees to `random` in the copy.
     fresh_seeds = entropy.FreshSeeds(besides=() if has_threads else ("random",))
@@ -38,7 +40,7 @@ def make(channel: int) -> None:
         fresh_seeds.apply()
         pid, arrived = native.copy_into_fork(channel, has_threads)
         if pid == 0:
-            checkpoints.renew_ids(process)
+            checkpoints.renew_ids(process, executors)
             parent_state.apply()
             child_processes.end()
             if has_threads:
