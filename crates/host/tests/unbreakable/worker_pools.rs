@@ -135,6 +135,32 @@ later = context.Process(target=time.sleep, args=(0,))"
     assert_eq!(session.value("process.is_alive()"), "True");
 }
 
+/// A thread that sees a worker end too early, by a status that is no worker's own, is what a pool must not meet: its thread ends then, and
+/// `join` waits for ever.
+#[test]
+fn a_thread_that_looks_at_a_process_all_the_time_sees_one_end_of_it() {
+    let session = session();
+    session.good(
+        "import multiprocessing, os, threading, time
+context = multiprocessing.get_context('forkserver')
+process, looked_at, seen = None, None, []
+def look():
+    while True:
+        code = looked_at and looked_at.exitcode
+        if seen[-1:] != [code]:
+            seen.append(code)
+threading.Thread(target=look, daemon=True).start()",
+    );
+    for _ in 0..6 {
+        session.good("process = context.Process(target=time.sleep, args=(1000,)); process.start()");
+        session.good("looked_at = process; seen.clear()\nwhile not seen: time.sleep(0.01)");
+        session.run("os._exit(3)");
+        session.good("while -9 not in seen: time.sleep(0.01)");
+        let codes = session.value("sorted({str(code) for code in seen})");
+        assert_eq!(codes, "['-9', 'None']");
+    }
+}
+
 #[test]
 fn what_goes_wrong_with_the_objects_of_processes_is_named() {
     let session = session();

@@ -18,6 +18,7 @@ from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 # Bound here: code may replace what `os` consists of.
@@ -204,13 +205,13 @@ class _Guarded:
 
     @property
     def returncode(self) -> Any:
-        return self._popen.returncode if self._is_own() else None
+        return self._if_own(lambda: self._popen.returncode)
 
     def poll(self, *arguments: Any) -> Any:
-        return self._popen.poll(*arguments) if self._is_own() else None
+        return self._if_own(lambda: self._popen.poll(*arguments))
 
     def wait(self, *arguments: Any, **options: Any) -> Any:
-        return self._popen.wait(*arguments, **options) if self._is_own() else None
+        return self._if_own(lambda: self._popen.wait(*arguments, **options))
 
     # Not in a copy, where another process may have its id.
     def terminate(self) -> None:
@@ -223,6 +224,11 @@ class _Guarded:
 
     def _is_own(self) -> bool:
         return self._parent == _getpid()
+
+    def _if_own(self, ask: Callable[[], Any]) -> Any:
+        """What is known of the process. A thread that asks may be copied while it does."""
+        answer = ask() if self._is_own() else None
+        return answer if self._is_own() else None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._popen, name)
