@@ -76,6 +76,7 @@ roots()"
             assert_eq!(crashed.output, "", "{method}");
             works(&session);
         }
+        session.good("taken_back = 1");
         wait(session.undo(1)).unwrap();
         works(&session);
         let fork = session.fork();
