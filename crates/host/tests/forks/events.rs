@@ -119,6 +119,40 @@ fn an_event_loop_in_a_thread_goes_on_after_a_crash_and_in_forks() {
     }
 }
 
+/// The thread runs as soon as it is copied, long before Python's own code in the copy puts anything right. Before Python 3.12 a loop runs only in
+/// the process that asyncio has noted for it.
+#[test]
+fn a_task_that_never_waits_goes_on_after_crashes_and_in_forks() {
+    let parent = session();
+    parent.good(LOOP_IN_A_THREAD);
+    parent.good(
+        "count = 0
+async def spin():
+    global count
+    while True:
+        count += asyncio.get_running_loop() is loop
+        await asyncio.sleep(0)
+spinner = asyncio.run_coroutine_threadsafe(spin(), loop)",
+    );
+    let goes_on = "import time
+before = count
+for _ in range(2000):
+    if spinner.done() or count > before + 10: break
+    time.sleep(0.01)
+spinner.exception() if spinner.done() else count > before + 10";
+    for _ in 0..10 {
+        let crashed = parent.run("import ctypes; ctypes.string_at(0)");
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_eq!(parent.value(goes_on), "True");
+    }
+    for _ in 0..3 {
+        let fork = parent.fork();
+        for session in [&fork, &parent] {
+            assert_eq!(session.value(goes_on), "True");
+        }
+    }
+}
+
 #[test]
 fn a_thread_that_waits_at_a_pipe_waits_at_the_fork_s_own() {
     let parent = session();

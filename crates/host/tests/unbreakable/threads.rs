@@ -90,6 +90,38 @@ questions.put(1); answers.get()",
     );
 }
 
+/// The head that dies has read on, and both have the same offset. A thread runs as soon as it is copied, before Python's own code does.
+#[test]
+fn a_thread_that_reads_a_file_reads_on_where_it_was_after_each_crash() {
+    let session = session();
+    session.good(
+        r"import os, threading, time
+with open('numbers', 'wb') as numbers:
+    for number in range(200_000):
+        numbers.write(b'%07d\n' % number)
+file = os.open('numbers', os.O_RDONLY)
+count, jumps = 0, []
+def read():
+    global count
+    expected = 0
+    while True:
+        line = os.read(file, 8)
+        if not line:
+            os.lseek(file, expected := 0, os.SEEK_SET)
+            continue
+        if int(line) != expected:
+            jumps.append((expected, int(line)))
+        expected = int(line) + 1
+        count += 1
+threading.Thread(target=read, daemon=True).start()",
+    );
+    for _ in 0..5 {
+        session.run("before = count\nwhile count < before + 1000: time.sleep(0.001)\nos._exit(3)");
+        session.good("before = count\nwhile count < before + 1000: time.sleep(0.001)");
+        assert_eq!(session.value("jumps"), "[]");
+    }
+}
+
 #[test]
 fn many_crashes_in_a_row_lose_no_thread() {
     let session = session();

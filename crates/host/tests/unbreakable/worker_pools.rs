@@ -1,6 +1,6 @@
 //! Processes and pools of `multiprocessing`: their processes end when a session goes back, and the objects that stand for them know it.
 
-use crate::support::{Python, session};
+use crate::support::{Python, session, wait};
 
 const METHODS: [&str; 3] = ["fork", "spawn", "forkserver"];
 
@@ -41,12 +41,67 @@ fn a_pool_works_after_crashes_with_every_start_method() {
 }
 
 #[test]
-fn a_pool_works_in_a_fork_of_its_session() {
-    let session = with_pool("fork", 2);
-    let fork = session.fork();
-    for one in [&fork, &session] {
-        assert_eq!(one.value("roots()"), "[0.0, 1.0, 2.0, 3.0]");
+fn a_pool_works_in_a_fork_of_its_session_with_every_start_method() {
+    for method in METHODS {
+        let session = with_pool(method, 2);
+        let fork = session.fork();
+        for one in [&fork, &session, &fork] {
+            assert_eq!(one.value("roots()"), "[0.0, 1.0, 2.0, 3.0]", "{method}");
+            one.run("os._exit(3)");
+        }
+        assert_eq!(fork.value("roots()"), "[0.0, 1.0, 2.0, 3.0]", "{method}");
     }
+}
+
+/// The pool of `concurrent.futures`: it starts its workers when it gets work.
+#[test]
+fn an_executor_works_after_crashes_an_undo_and_in_forks() {
+    for method in METHODS {
+        let session = session();
+        session.good(
+            format!(
+                "import concurrent.futures, math, multiprocessing, os
+executor = concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context('{method}'))
+def roots():
+    return [future.result(20) for future in [executor.submit(math.sqrt, number) for number in (0, 1, 4, 9)]]
+roots()"
+            )
+            .as_str(),
+        );
+        let works = |one: &Python| {
+            assert_eq!(one.value("roots()"), "[0.0, 1.0, 2.0, 3.0]", "{method}");
+        };
+        for _ in 0..3 {
+            let crashed = session.run("os._exit(3)");
+            assert_eq!(crashed.output, "", "{method}");
+            works(&session);
+        }
+        session.good("taken_back = 1");
+        wait(session.undo(1)).unwrap();
+        works(&session);
+        let fork = session.fork();
+        works(&fork);
+        fork.run("os._exit(3)");
+        works(&fork);
+        works(&session);
+        session.good("executor.shutdown()");
+    }
+}
+
+#[test]
+fn an_executor_that_had_work_says_that_it_is_broken() {
+    let session = session();
+    session.good(
+        "import concurrent.futures, os, time
+executor = concurrent.futures.ProcessPoolExecutor(1)
+future = executor.submit(time.sleep, 1000)
+while not future.running(): time.sleep(0.01)",
+    );
+    session.run("os._exit(3)");
+    assert_eq!(
+        session.value("type(future.exception(20)).__name__"),
+        "'BrokenProcessPool'"
+    );
 }
 
 #[test]
@@ -79,6 +134,32 @@ later = context.Process(target=time.sleep, args=(0,))"
         "(False, -9)"
     );
     assert_eq!(session.value("process.is_alive()"), "True");
+}
+
+/// A thread that sees a worker end too early, by a status that is no worker's own, is what a pool must not meet: its thread ends then, and
+/// `join` waits for ever.
+#[test]
+fn a_thread_that_looks_at_a_process_all_the_time_sees_one_end_of_it() {
+    let session = session();
+    session.good(
+        "import multiprocessing, os, threading, time
+context = multiprocessing.get_context('forkserver')
+process, looked_at, seen = None, None, []
+def look():
+    while True:
+        code = looked_at and looked_at.exitcode
+        if seen[-1:] != [code]:
+            seen.append(code)
+threading.Thread(target=look, daemon=True).start()",
+    );
+    for _ in 0..6 {
+        session.good("process = context.Process(target=time.sleep, args=(1000,)); process.start()");
+        session.good("looked_at = process; seen.clear()\nwhile not seen: time.sleep(0.01)");
+        session.run("os._exit(3)");
+        session.good("while -9 not in seen: time.sleep(0.01)");
+        let codes = session.value("sorted({str(code) for code in seen})");
+        assert_eq!(codes, "['-9', 'None']");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ const MAX_BYTES_OF_STRANGERS: usize = 32 << 20;
 /// How long a body that has begun may bring nothing.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// How long the whole body of a caller without a login may take: what it holds is missing to the others.
-const MAX_ARRIVAL_OF_STRANGER: Duration = Duration::from_secs(20);
+const MAX_ARRIVAL_OF_STRANGER: Duration = Duration::from_secs(10);
 /// How long the rest of a refused body is taken, and how long it may bring nothing.
 const MAX_DISCARD: Duration = Duration::from_secs(10);
 const MAX_DISCARD_PAUSE: Duration = Duration::from_secs(1);

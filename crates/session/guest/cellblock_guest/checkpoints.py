@@ -13,7 +13,7 @@ from errno import EOVERFLOW, EPERM
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import child_processes, loops, native
+from . import child_processes, native
 from .libraries import modules
 from .prefork_state import PreForkState
 from .wire import encode
@@ -67,14 +67,15 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
     process = _getpid()
+    child_processes.guard()
+    executors = child_processes.idle_executors()
     try:
-        pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
+        pid, left = native.stand_by(channel, next_channel, frame, place, prefork_state.regular_files, has_threads)
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
         return None
-    prefork_state.put_back()
-    renew_ids(process)
+    renew_ids(process, executors)
     raise Woken(left, prefork_state)
 
 
@@ -160,12 +161,11 @@ def _own_bytes() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def renew_ids(process: int) -> None:
-    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it, of its threads and of
-    its children."""
-    loops.renew_process_ids(process)
+def renew_ids(process: int, executors: list[Any]) -> None:
+    """In a copy of `process`: what Python remembers of its threads, and of the children of the process: also the pools that
+    had no work. What asyncio remembers, native code has renewed before any thread ran."""
     _renew_thread_ids()
-    child_processes.take_over(process)
+    child_processes.take_over(process, executors)
 
 
 def _renew_thread_ids() -> None:

@@ -2,8 +2,8 @@
 ended or will have when the copy goes on.
 
 `multiprocessing` refuses to ask for a process that another one started, and a thread of a pool that finds a worker ended starts
-another. So in a copy its processes are the copy's at once, before any thread runs, and seem to run until files and descriptors
-are what they shall be. Then the pools get new workers, and the processes have ended.
+another. So in a copy its processes seem to run until files and descriptors are what they shall be; threads may run before any
+code of ours, so this is prepared before the process is copied. Then the pools get new workers, and the processes have ended.
 
 The workers are started here, not by the thread of the pool: the next checkpoint would find that thread in the middle of it, and
 a copy of a pipe that the thread is about to close keeps the end of a worker from being noticed."""
@@ -18,7 +18,11 @@ from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+# Bound here: code may replace what `os` consists of.
+_getpid = os.getpid
 
 # Pools of processes that libraries keep: the module, and its variable. `joblib.Parallel` uses the first.
 _KEPT_POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.reusable_executor", "_executor"))
@@ -26,18 +30,47 @@ _KEPT_POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.
 # In a copy, until its files are as they were.
 _children: list[Any] = []
 _pools: list[Any] = []
+_executors: list[Any] = []
+_semaphores: list[str] = []
 _errors: list[Exception] = []
 
 
-def take_over(before: int) -> None:
-    """At once in a copy of the process `before`."""
+def guard() -> None:
+    """Before the process is copied: what stands for its children must know in which process it is."""
+    try:
+        for child in list(modules["multiprocessing.process"]._dangling):
+            popen = child._popen
+            if popen is not None and popen.returncode is None and not isinstance(popen, _Guarded):
+                child._popen = _Guarded(popen)
+    except Exception:  # not imported, or the code has put something else in its place; the copy says so
+        pass
+
+
+def idle_executors() -> list[Any]:
+    """The pools of `concurrent.futures` that have workers and no work, before the process is copied: in the copy, their threads
+    may find the workers ended before anything else happens."""
+    try:
+        threads = list(modules["concurrent.futures.process"]._threads_wakeups)
+        executors = [thread.executor_reference() for thread in threads]
+        return [executor for executor in executors if executor is not None and _is_idle(executor)]
+    except Exception:  # not imported, or the code has put something else in its place
+        return []
+
+
+def take_over(before: int, executors: list[Any]) -> None:
+    """At once in a copy of the process `before`, in which these pools had no work."""
     _forget_kept_pools()
+    for executor in executors:
+        # The thread ends with the workers, and must not tell the pool.
+        executor._executor_manager_thread.executor_reference = _no_executor
+    _executors.extend(executors)
     if "multiprocessing.process" not in modules:
         return
     try:
         _take_over_processes(before)
         _take_over_finalizers(before)
         _forget_fork_server()
+        _forget_resource_tracker()
     except Exception as error:  # the code has put something else in its place
         _errors.append(error)
 
@@ -45,15 +78,19 @@ def take_over(before: int) -> None:
 def end() -> list[str]:
     """When the processes have ended, and files and descriptors of the copy are its own. Says what went wrong."""
     try:
+        for semaphore in _semaphores:
+            modules["multiprocessing.resource_tracker"].register(semaphore, "semaphore")
         for finalizer in _pools:
             _renew_pool(finalizer)
+        for executor in _executors:
+            _renew_executor(executor)
     except Exception as error:
         _errors.append(error)
     for child in _children:
-        if isinstance(child._popen, _Ending):  # else the code has closed it meanwhile
+        if isinstance(child._popen, _Guarded):  # else the code has closed it meanwhile
             child._popen = child._popen.ended()
     lost = [f"multiprocessing: what it knows of its processes and pools ({error!r:.200})" for error in _errors]
-    for kept in _children, _pools, _errors:
+    for kept in _children, _pools, _executors, _semaphores, _errors:
         kept.clear()
     return lost
 
@@ -73,9 +110,8 @@ def _take_over_processes(before: int) -> None:
     for child in list(modules["multiprocessing.process"]._dangling):
         if child._parent_pid != before:
             continue
-        child._parent_pid = os.getpid()
-        if child._popen is not None and child._popen.returncode is None:
-            child._popen = _Ending(child._popen)
+        child._parent_pid = _getpid()
+        if isinstance(child._popen, _Guarded):
             _children.append(child)
 
 
@@ -85,7 +121,7 @@ def _take_over_finalizers(before: int) -> None:
     for finalizer in list(util._finalizer_registry.values()) if util is not None else []:
         if finalizer._pid != before:
             continue
-        finalizer._pid = os.getpid()
+        finalizer._pid = _getpid()
         if getattr(finalizer._callback, "__name__", "") == "_terminate_pool":
             _pools.append(finalizer)
 
@@ -98,6 +134,23 @@ def _forget_fork_server() -> None:
     server._forkserver_pid = server._forkserver_address = server._forkserver_alive_fd = None
     if alive is not None:
         os.close(alive)
+
+
+def _forget_resource_tracker() -> None:
+    """The process that removes what is left over. Where it knew of anything, another one is started."""
+    tracker: Any = getattr(modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
+    if tracker is None or tracker._fd is None:
+        return
+    descriptor = tracker._fd
+    tracker._fd = tracker._pid = None
+    os.close(descriptor)
+    _semaphores.extend(_named_semaphores())
+
+
+def _named_semaphores() -> list[str]:
+    finalizers = list(modules["multiprocessing.util"]._finalizer_registry.values())
+    own = [finalizer for finalizer in finalizers if getattr(finalizer._callback, "__qualname__", "") == "SemLock._cleanup"]
+    return [finalizer._args[0] for finalizer in own]
 
 
 def _renew_pool(finalizer: Any) -> None:
@@ -120,23 +173,62 @@ def _renew_pool(finalizer: Any) -> None:
         pool._processes = count
 
 
-class _Ending:
-    """The process of a child of the process before: it seems to run."""
+def _is_idle(executor: Any) -> bool:
+    return not (executor._pending_work_items or executor._broken or executor._shutdown_thread)
 
-    returncode = None
+
+def _no_executor() -> None:
+    """What the thread of a pool learns of its pool when the pool is gone."""
+
+
+def _renew_executor(executor: Any) -> None:
+    """Let a pool be as it was when it was made: it starts workers when it gets work."""
+    options = {"max_workers": "_max_workers", "mp_context": "_mp_context", "initializer": "_initializer", "initargs": "_initargs"}
+    if getattr(executor, "_max_tasks_per_child", None) is not None:  # from Python 3.11 on
+        options["max_tasks_per_child"] = "_max_tasks_per_child"
+    given = {option: getattr(executor, attribute) for option, attribute in options.items()}
+    modules["concurrent.futures.process"].ProcessPoolExecutor.__init__(executor, **given)
+
+
+class _Guarded:
+    """The process of a child. In a copy of the process that started it, it seems to run until `end`: a thread of a pool may ask
+    before anything else happens in the copy."""
 
     def __init__(self, popen: Any) -> None:
         self._popen = popen
+        self._parent = _getpid()
 
     def ended(self) -> Any:
         """What stands for the process from now on."""
         self._popen.returncode = -SIGKILL
         return self._popen
 
-    def poll(self, *_: Any) -> None:
-        return None
+    @property
+    def returncode(self) -> Any:
+        return self._if_own(lambda: self._popen.returncode)
 
-    wait = poll
+    def poll(self, *arguments: Any) -> Any:
+        return self._if_own(lambda: self._popen.poll(*arguments))
+
+    def wait(self, *arguments: Any, **options: Any) -> Any:
+        return self._if_own(lambda: self._popen.wait(*arguments, **options))
+
+    # Not in a copy, where another process may have its id.
+    def terminate(self) -> None:
+        if self._is_own():
+            self._popen.terminate()
+
+    def kill(self) -> None:
+        if self._is_own():
+            self._popen.kill()
+
+    def _is_own(self) -> bool:
+        return self._parent == _getpid()
+
+    def _if_own(self, ask: Callable[[], Any]) -> Any:
+        """What is known of the process. A thread that asks may be copied while it does."""
+        answer = ask() if self._is_own() else None
+        return answer if self._is_own() else None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._popen, name)

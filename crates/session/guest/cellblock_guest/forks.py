@@ -31,6 +31,8 @@ def make(channel: int, own_memory: Any) -> None:
     `own_memory` is what the head itself shares with its copies: it sees to that."""
     has_threads = native.has_other_threads()
     process = os.getpid()
+    child_processes.guard()
+    executors = child_processes.idle_executors()
     parent_state = _ParentState(channel, own_memory)
     # Without other threads, CPython itself sees to `random` in the copy.
     fresh_seeds = entropy.FreshSeeds(besides=() if has_threads else ("random",))
@@ -39,7 +41,7 @@ def make(channel: int, own_memory: Any) -> None:
         fresh_seeds.apply()
         pid, arrived = native.copy_into_fork(channel, has_threads)
         if pid == 0:
-            checkpoints.renew_ids(process)
+            checkpoints.renew_ids(process, executors)
             parent_state.apply()
             child_processes.end()
             if has_threads:

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-
 from . import BUILTINS as __builtins__
-from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine
     from typing import Any
-
-# `PyRunningLoopHolder` of asyncio, before Python 3.12: the object's head, the loop, the process.
-_HOLDER = "__asyncio_running_event_loop__"
-_OFFSET_OF_PROCESS = 24
-
-# Bound here: code may replace what `os` consists of.
-_getpid = os.getpid
 
 _loop: AbstractEventLoop | None = None
 
@@ -44,36 +33,3 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         elif not task.cancelled():
             task.exception()  # else asyncio complains that no one looked at it
         raise
-
-
-def renew_process_ids(before: int) -> None:
-    """In a copy of the process `before`: asyncio takes a loop for running only in the process that started it. It notes the
-    process for each thread, in an object that only C can change."""
-    if "_asyncio" not in modules:
-        return
-    try:
-        for holder in list(_holders()):
-            # From Python 3.12 on the loop itself is there.
-            if type(holder).__name__ != "_RunningLoopHolder":
-                continue
-            noted = ctypes.c_int.from_address(id(holder) + _OFFSET_OF_PROCESS)
-            if noted.value == before:
-                noted.value = _getpid()
-    except Exception:  # a Python without these functions
-        pass
-
-
-def _holders() -> Iterator[Any]:
-    """What asyncio keeps of the loop that runs in each thread."""
-    python = ctypes.pythonapi
-    for function in (python.PyInterpreterState_Get, python.PyInterpreterState_ThreadHead, python.PyThreadState_Next):
-        function.restype = ctypes.c_void_p
-    # A reference that is not ours to keep, or nothing.
-    python._PyThreadState_GetDict.restype = ctypes.c_void_p
-    state = python.PyInterpreterState_ThreadHead(ctypes.c_void_p(python.PyInterpreterState_Get()))
-    while state:
-        if address := python._PyThreadState_GetDict(ctypes.c_void_p(state)):
-            values = ctypes.cast(address, ctypes.py_object).value
-            if _HOLDER in values:
-                yield values[_HOLDER]
-        state = python.PyThreadState_Next(ctypes.c_void_p(state))

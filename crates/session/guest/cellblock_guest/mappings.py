@@ -25,6 +25,9 @@ _ASK = 0xC0686611
 _SHARED_FROM_HERE_ON = 0x8 | 0x10
 _LONGEST_NAME = 4096
 
+# What the kernel adds to the path of a file whose name was removed.
+_REMOVED = " (deleted)"
+
 
 class Mapping:
     """One shared mapping."""
@@ -34,7 +37,7 @@ class Mapping:
         self._protection = protection
         self._offset = offset
         self._inode = inode
-        self.path = path
+        self.path = _other_name(path, inode) if path.endswith(_REMOVED) and places.is_own(path) else path
 
     @property
     def place(self) -> tuple[int, int]:
@@ -57,7 +60,7 @@ class Mapping:
 
     def renew(self) -> None:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
-        if places.is_own(self.path) and not self.path.endswith(" (deleted)"):
+        if places.is_own(self.path) and not self.path.endswith(_REMOVED):
             try:
                 descriptor = os.open(self.path, os.O_RDWR if self._protection & _WRITE else os.O_RDONLY)
             except OSError:
@@ -114,6 +117,17 @@ def _read() -> Iterator[Mapping]:
             protection = _READ * ("r" in rights) | _WRITE * ("w" in rights) | _EXECUTE * ("x" in rights)
             path = fields[5].rstrip("\n") if len(fields) > 5 else ""
             yield Mapping(int(start, 16), int(end, 16), protection, int(fields[2], 16), int(fields[4]), path)
+
+
+def _other_name(path: str, inode: int) -> str:
+    """Another name of a file in the same directory; the old path if it has none. libc makes a semaphore under one name, and then
+    gives it another."""
+    directory = os.path.dirname(path)
+    try:
+        with os.scandir(directory) as entries:
+            return next((entry.path for entry in entries if entry.inode() == inode), path)
+    except OSError:
+        return path
 
 
 def _map(address: int, length: int, protection: int, flags: int, descriptor: int, offset: int) -> None:

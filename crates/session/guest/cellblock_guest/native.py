@@ -34,7 +34,13 @@ _NOT_INTERRUPTED = (
 # Functions of libc that map memory: where the limit refuses what is only reserved, the native library makes room.
 _MAPPING = "mmap mmap64 mprotect mremap".split()
 
+# Before Python 3.12 asyncio notes, for each thread, in which process its loop runs. How the native library finds these notes.
+_NOTES_PROCESSES = sys.version_info < (3, 12)
+_WALK = "PyInterpreterState_Get PyInterpreterState_ThreadHead PyThreadState_Next _PyThreadState_GetDict PyDict_GetItem".split()
+_NOTE = "__asyncio_running_event_loop__"
+
 _library: ctypes.PyDLL | None = None
+_walk: Any = None  # memory that the native library reads
 _fork: ctypes.c_void_p | None = None
 
 
@@ -60,6 +66,8 @@ def load(descriptor: int) -> None:
         ctypes.c_char_p,
         ctypes.c_size_t,
         ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_int),
     ]
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
@@ -70,6 +78,8 @@ def load(descriptor: int) -> None:
     libc = ctypes.CDLL(None)
     _fork = ctypes.cast(libc.fork, ctypes.c_void_p)
     _tell_of_restartable_sequences(libc)
+    if _NOTES_PROCESSES:
+        _tell_of_python_threads()
     _restart_interrupted_calls(libc)
 
 
@@ -111,21 +121,25 @@ class ThreadInTheWay(OSError):
         self.thread = thread
 
 
-def stand_by(channel: int, next_channel: int, answer: bytes, place: int, has_threads: bool) -> tuple[int, int]:
+def stand_by(
+    channel: int, next_channel: int, answer: bytes, place: int, files: list[int], has_threads: bool
+) -> tuple[int, int]:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init
     wakes it to speak on the next one. The answer is sent on the channel, with that id written over the digits from `place` on.
-    The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. Where this process has
-    other threads, the copy has them too when it is woken. Python in the copy is not told of a fork: it goes on as this process,
-    and to begin anew, as in a child, would take it a millisecond."""
+    The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. The copy finds the files
+    at the offsets that they have now. Where this process has other threads, the copy has them too when it is woken. Python in the
+    copy is not told of a fork: it goes on as this process, and to begin anew, as in a child, would take it a millisecond."""
     assert _library is not None
     left = ctypes.c_int(0)
     fork = None if has_threads or _JOINS_ENDED_THREADS else _fork
-    arguments = fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
+    offsets = (ctypes.c_int64 * (2 * len(files)))()  # each file, and where it stands
+    offsets[::2] = files
+    arguments = fork, channel, next_channel, answer, len(answer), place, offsets, len(files), ctypes.byref(left)
     pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), goes_on=True)
     if pid < 0 and has_threads:
         raise ThreadInTheWay(-pid, left.value)
     if pid < 0:
-        raise BlockingIOError(-pid, "the process could not be copied")
+        raise BlockingIOError(-pid, os.strerror(-pid))
     return pid, left.value
 
 
@@ -189,6 +203,15 @@ def _tell_of_restartable_sequences(libc: ctypes.CDLL) -> None:
     if size:
         # The kernel takes the size of its first version or more; glibc says how much of it is in use.
         _library.cellblock_restartable_sequences(offset, max(32, size))
+
+
+def _tell_of_python_threads() -> None:
+    """In a copy of the process the notes of asyncio must be right before any thread runs, so native code renews them."""
+    global _walk
+    assert _library is not None
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _WALK]
+    _walk = (ctypes.c_void_p * (len(functions) + 1))(*functions, id(_NOTE))
+    _library.cellblock_python_threads(_walk)
 
 
 def _restart_interrupted_calls(libc: ctypes.CDLL) -> None:

@@ -34,7 +34,8 @@ class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
-        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
+        # Native code puts their offsets back.
+        self.regular_files = [number for number, kind in descriptors if kind == _REGULAR]
         try:
             self._directory: str | None = os.getcwd()
         except OSError:  # it was removed before
@@ -53,15 +54,6 @@ class PreForkState:
             self._mappings = mappings.shared() if any(kept.may_be_mapped for kept in self._open) else []
         except OSError:  # no `/proc` behind these walls
             self._mappings = []
-
-    def put_back(self) -> None:
-        """At once in the copy that goes on, before any code runs in it."""
-        # The descriptions of open files are shared with the head that died, and it may have read on.
-        for descriptor, offset in self._offsets:
-            try:
-                os.lseek(descriptor, offset, os.SEEK_SET)
-            except OSError:
-                pass
 
     def settle(self) -> list[str]:
         """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put

@@ -91,7 +91,8 @@ impl DeferredCalls {
         let index = self.awaited.iter().position(|slot| *slot == Some(awaited));
         match (index, &mut self.calls) {
             (Some(index), Some(calls)) => {
-                calls[index].write(later);
+                // SAFETY: it was written when the slot was taken. The descriptors of the first call are closed.
+                *unsafe { calls[index].assume_init_mut() } = later;
                 true
             }
             _ => false,
@@ -137,6 +138,7 @@ fn empty_slots() -> Result<&'static mut Calls> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::{self, Fd, open_flags};
 
     fn add(deferred: &mut DeferredCalls, awaited: Awaited, thread: usize) -> Result<()> {
         let notification = Notification::default().with_caller(thread as Pid);
@@ -156,6 +158,37 @@ mod tests {
         assert_eq!(taken, [true, false, false]);
         let taken = [(); 3].map(|()| deferred.take(Awaited::Fork).is_some());
         assert_eq!(taken, [true, true, false]);
+    }
+
+    /// A signal can interrupt one call hundreds of times before the host answers.
+    #[test]
+    fn a_call_that_is_made_again_closes_the_descriptors_of_the_first() {
+        let mut deferred = DeferredCalls::NONE;
+        let (first, later) = (a_directory(), a_directory());
+        let call = |directory| {
+            let file_argument = FileArgument::beginning_at(directory);
+            (Notification::default(), file_argument)
+        };
+        let (notification, file_argument) = call(first);
+        let added = deferred.add(Awaited::Host(7), notification, file_argument);
+        assert!(added.is_ok());
+        assert!(deferred.renew(Awaited::Host(7), call(later)));
+        assert_eq!([first, later].map(is_open), [false, true]);
+        drop(deferred.take(Awaited::Host(7)));
+        assert!(!is_open(later));
+    }
+
+    /// A descriptor with a high number, which no other test gets.
+    fn a_directory() -> Fd {
+        const LOWEST: Fd = 900;
+        let directory = sys::open(c"/", open_flags::PATH, 0).unwrap();
+        let high = sys::duplicate_above(directory, LOWEST).unwrap();
+        sys::close(directory);
+        high
+    }
+
+    fn is_open(descriptor: Fd) -> bool {
+        sys::status(descriptor).is_ok()
     }
 
     #[test]

@@ -169,6 +169,15 @@ impl FileArgument {
         }
     }
 
+    /// The argument of a call whose path begins at this directory.
+    #[cfg(test)]
+    pub(crate) fn beginning_at(directory: Fd) -> FileArgument {
+        FileArgument {
+            directory,
+            ..FileArgument::unknown()
+        }
+    }
+
     /// Whether the memory of the call could not be read.
     pub fn is_unknown(&self) -> bool {
         self.directory < 0 && self.path[0] == 0

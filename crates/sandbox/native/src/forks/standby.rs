@@ -2,6 +2,7 @@
 
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
+use crate::forks::{file_offsets, process_ids};
 use crate::launch::spawn::LibcFork;
 use crate::sys::{
     self, Fd, Forked, Pid, Poll, kill, nr, open, open_flags, poll, receive, signals, syscall,
@@ -64,6 +65,7 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
             sys::close(next);
         }
         if let Copied::Original(copy) = copy {
+            file_offsets::put_back();
             // Last: from here on the process has all its threads, and cannot be copied without stopping them again.
             if copying.start_threads().is_err() {
                 sys::exit(70);
@@ -84,7 +86,12 @@ pub enum Copying {
 
 impl Copying {
     /// With `libc_fork` the process has one thread. Without, its other threads are stopped. The caller has blocked all signals for itself.
-    pub fn prepare(libc_fork: Option<LibcFork>) -> Result<Copying, Obstacle> {
+    ///
+    /// # Safety
+    /// As for [`process_ids::note`].
+    pub unsafe fn prepare(libc_fork: Option<LibcFork>) -> Result<Copying, Obstacle> {
+        // SAFETY: the caller's promise.
+        unsafe { process_ids::note() };
         match libc_fork {
             Some(fork) => Ok(Copying::OneThread(fork)),
             None => Stopped::stop_others().map(Copying::AllThreads),
@@ -135,6 +142,7 @@ impl Copying {
 
     /// In a copy that goes on as a head: makes the threads anew.
     pub fn start_threads(self) -> sys::Result<()> {
+        process_ids::renew();
         match self {
             Copying::OneThread(_) => Ok(()),
             Copying::AllThreads(stopped) => stopped.start_again(),

@@ -1,6 +1,8 @@
 //! The functions that the guest calls through `ctypes`.
 
 use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
+use crate::forks::file_offsets::{self, OpenFile};
+use crate::forks::process_ids::{self, PythonThreads};
 use crate::forks::side_fork;
 use crate::forks::standby;
 use crate::forks::standby::Copying;
@@ -68,8 +70,8 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
 }
 
 /// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. With `libc_fork` the head has
-/// one thread; without, all its threads are carried. Returns the standby's id at once in the caller; in the standby, 0 when init wakes it to
-/// speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number, and then nothing was sent. If a thread
+/// one thread; without, all its threads are carried. The `files` are where they are now when the standby goes on. Returns the standby's id at once
+/// in the caller; in the standby, 0 when init wakes it to speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number, and then nothing was sent. If a thread
 /// is in the way, its id is in `copy`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cellblock_stand_by(
@@ -79,13 +81,16 @@ unsafe extern "C" fn cellblock_stand_by(
     answer: *const u8,
     length: usize,
     place: usize,
+    files: *mut OpenFile,
+    file_count: usize,
     copy: *mut Pid,
 ) -> i32 {
     // SAFETY: the guest passes a bytes object with its length.
     let answer = unsafe { core::slice::from_raw_parts(answer, length) };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
-    let copying = match Copying::prepare(libc_fork) {
+    // SAFETY: the guest holds the interpreter's lock around this.
+    let copying = match unsafe { Copying::prepare(libc_fork) } {
         Ok(copying) => copying,
         Err(Obstacle { errno, thread }) => {
             set_signal_mask(before);
@@ -94,6 +99,8 @@ unsafe extern "C" fn cellblock_stand_by(
             return -errno.0;
         }
     };
+    // SAFETY: the guest keeps the memory as long as this call lasts, in the standby too.
+    unsafe { file_offsets::note(files, file_count) };
     // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
     let outcome = match unsafe { copying.copy() } {
         Ok(Forked::Parent(pid)) => {
@@ -124,6 +131,13 @@ extern "C" fn cellblock_restartable_sequences(offset: isize, bytes: usize) {
     threads::remember_restartable_sequences(offset, bytes);
 }
 
+/// Tells how to find what asyncio has noted of this process, which is renewed in copies. Called once, in the zygote, before Python 3.12.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_python_threads(python: *mut PythonThreads) {
+    // SAFETY: the guest passes functions of the interpreter that it runs in, in memory that stays.
+    unsafe { process_ids::remember_python(python) };
+}
+
 /// Whether this process has other threads than the caller: 1 or 0.
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_has_other_threads() -> i32 {
@@ -146,7 +160,8 @@ unsafe extern "C" fn cellblock_copy_into_fork(
     answer: *mut i32,
 ) -> i32 {
     let before = set_signal_mask(u64::MAX);
-    let side = Copying::prepare(libc_fork).and_then(|copying| {
+    // SAFETY: the guest holds the interpreter's lock around this.
+    let side = unsafe { Copying::prepare(libc_fork) }.and_then(|copying| {
         // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
         unsafe { copy_head_into_fork(copying, channel) }.map_err(Obstacle::from)
     });

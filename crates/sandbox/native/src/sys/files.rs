@@ -290,6 +290,13 @@ pub fn read_directory(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     }
 }
 
+/// Where the next byte of a file is read or written.
+pub fn offset(fd: Fd) -> Result<usize> {
+    const FROM_HERE: usize = 1;
+    // SAFETY: numbers only.
+    unsafe { syscall(nr::LSEEK, [fd as usize, 0, FROM_HERE]) }
+}
+
 /// `lseek` from the start.
 pub fn seek(fd: Fd, offset: usize) -> Result<usize> {
     // SAFETY: descriptors only.
