@@ -7,6 +7,9 @@ use serde_json::Value;
 use std::io::{self, BufRead as _, Write as _};
 use std::process::Command;
 
+/// The most characters of a purpose that are shown.
+const MAX_PURPOSE_CHARS: usize = 400;
+
 /// Asks on standard error and reads standard input.
 #[derive(Clone, Debug)]
 pub(crate) struct TerminalApprover {
@@ -28,7 +31,9 @@ impl TerminalApprover {
                 }
             };
             let choice = self.console.on_err(Style::Hint, choices);
-            self.console.ask(&format!("{choice} "));
+            // Once more: what came before may be longer than the screen, and look like the beginning of another call.
+            let tool = self.console.name_on_err(&question.tool);
+            self.console.ask(&format!("{tool}: {choice} "));
             let Some(word) = line() else {
                 return Decision::Reject(Some("no person answered".to_owned()));
             };
@@ -70,7 +75,7 @@ impl TerminalApprover {
         let tool = console.on_err(Style::Heading, &tool);
         console.say(&format!("{tool}, called by {who}"));
         if let Some(purpose) = &question.purpose {
-            console.note(&console.on_err(Style::Dim, "why:"), purpose);
+            console.note(&console.on_err(Style::Dim, "why:"), &one_line(purpose));
         }
         let mut arguments = question.arguments.clone();
         if let Some(CodeArgument { name, code }) = question.code() {
@@ -88,11 +93,8 @@ impl TerminalApprover {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            console.say(&indented(&format!(
-                "{}: {}",
-                console.name_on_err(name),
-                console.judged_on_err(&text)
-            )));
+            let name = console.name_on_err(name);
+            console.say(&argument(&name, &console.judged_on_err(&text)));
         }
     }
 }
@@ -166,6 +168,22 @@ fn edit(question: &ApprovalRequest) -> Result<Option<Decision>, String> {
     Ok(Some(Decision::Edit(arguments)))
 }
 
+/// A purpose on one line, and not longer than a few: the caller chose it, and it must not look like another call.
+fn one_line(purpose: &str) -> String {
+    let words: Vec<&str> = purpose.split_whitespace().collect();
+    let words = words.join(" ");
+    match words.char_indices().nth(MAX_PURPOSE_CHARS) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// An argument. Later lines of its value are marked, so that none can be taken for an argument of its own.
+fn argument(name: &str, value: &str) -> String {
+    let lines: Vec<&str> = value.trim_end().lines().collect();
+    format!("  {name}: {}", lines.join("\n  | "))
+}
+
 fn indented(text: &str) -> String {
     let lines: Vec<String> = text
         .trim_end()
@@ -173,4 +191,33 @@ fn indented(text: &str) -> String {
         .map(|line| format!("  {line}"))
         .collect();
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purpose_cannot_look_like_another_call() {
+        let forged = format!(
+            "to tidy up{}read_file, called by the model",
+            "\n".repeat(200)
+        );
+        assert_eq!(
+            one_line(&forged),
+            "to tidy up read_file, called by the model"
+        );
+        let long = one_line(&"é".repeat(MAX_PURPOSE_CHARS + 1));
+        assert_eq!(long.chars().count(), MAX_PURPOSE_CHARS + 1);
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn a_line_of_a_value_cannot_look_like_another_argument() {
+        assert_eq!(
+            argument("body", "hello\nto: friend@example.org\n"),
+            "  body: hello\n  | to: friend@example.org"
+        );
+        assert_eq!(argument("body", ""), "  body: ");
+    }
 }
