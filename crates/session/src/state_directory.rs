@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::files::borrowed;
 use cellblock_sandbox::{Reach, claim_directory, private_directory, remove_directory};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,6 +27,7 @@ pub(crate) fn claim(state: &Path, cache: &Path) -> Result<(), Error> {
         }
     };
     claim_directory(state, reach_below(state)).map_err(failed(state))?;
+    close_directories_in(state).map_err(failed(state))?;
     // Nothing in it is secret, and sessions of root's that have no view read their Python there.
     let reach = if rustix::process::geteuid().is_root() {
         Reach::PassThrough
@@ -33,6 +35,17 @@ pub(crate) fn claim(state: &Path, cache: &Path) -> Result<(), Error> {
         Reach::OwnerOnly
     };
     claim_directory(cache, reach).map_err(failed(cache))
+}
+
+/// Closes the directories in a state directory that other users could enter: they may be older than this program.
+fn close_directories_in(state: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(state)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            private_directory(&entry.path(), reach_below(state))?;
+        }
+    }
+    Ok(())
 }
 
 /// The users that may enter directories of a state directory: in root's for sessions without a view, the sessions pass through to their own.

@@ -2,8 +2,8 @@
 
 use crate::fake_model::FakeModel;
 use crate::support::{CELLBLOCK, Place};
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,6 +26,17 @@ fn with_umask(place: &Place, umask: &str, line: &str) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn directories_of_the_state_that_were_open_to_others_are_closed() {
+    let place = Place::new();
+    let journals = place.path().join("state/cellblock/journals");
+    fs::create_dir_all(&journals).unwrap();
+    fs::set_permissions(&journals, Permissions::from_mode(0o777)).unwrap();
+    with_umask(&place, "000", "exec --stdlib -c 1");
+    let mode = fs::symlink_metadata(&journals).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o700, "{mode:o}");
 }
 
 #[test]
