@@ -85,6 +85,8 @@ from concurrent.futures import ProcessPoolExecutor
 pool = ProcessPoolExecutor(2)
 list(pool.map(abs, range(4)))
 workers = list(pool._processes)
+semaphore = pool._call_queue._sem._semlock
+free = semaphore._get_value()
 x = 7",
     );
     for _ in 0..5 {
@@ -103,6 +105,8 @@ x, os.getpid() > max(workers), [reached(worker) for worker in workers]";
         assert_eq!(crashed.state.outcome, StateOutcome::Restored);
         assert_eq!(fork.value("x"), "7");
     }
+    // The threads of the copies have not taken what is the parent's.
+    assert_eq!(parent.value("semaphore._get_value() == free"), "True");
     assert_eq!(parent.value("list(pool.map(abs, [-1]))"), "[1]");
 }
 

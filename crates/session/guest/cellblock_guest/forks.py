@@ -75,16 +75,21 @@ class _ParentState:
             os.chdir(self._directory)
         except OSError:
             os.chdir(places.workspace())
+        # Before the descriptors: a thread of a pool that finds the pipes of its workers closed takes semaphores, and those must
+        # not be the parent's.
+        self._part_from_shared_memory()
         self._open.renew()
+        self._open.renew_watches()
+        # CPython seeds `random` anew in every fork.
+        if self._random is not None:
+            modules["random"].setstate(self._random)
+
+    def _part_from_shared_memory(self) -> None:
         # A library may have unmapped some when Python told it of the fork.
         present = {mapping.place for mapping in mappings.shared()} if self._mappings else set()
         for mapping in self._mappings:
             if mapping.place in present:
                 mapping.renew()
-        self._open.renew_watches()
-        # CPython seeds `random` anew in every fork.
-        if self._random is not None:
-            modules["random"].setstate(self._random)
 
     def close(self) -> None:
         for _, tree in self._temporary:
