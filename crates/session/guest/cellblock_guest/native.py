@@ -121,9 +121,7 @@ class ThreadInTheWay(OSError):
         self.thread = thread
 
 
-def stand_by(
-    channel: int, next_channel: int, answer: bytes, place: int, files: list[int], has_threads: bool
-) -> tuple[int, int]:
+def stand_by(channel: int, next_channel: int, answer: bytes, place: int, files: list[int], has_threads: bool) -> tuple[int, int]:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init
     wakes it to speak on the next one. The answer is sent on the channel, with that id written over the digits from `place` on.
     The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. The copy finds the files
@@ -133,7 +131,8 @@ def stand_by(
     left = ctypes.c_int(0)
     fork = None if has_threads or _JOINS_ENDED_THREADS else _fork
     offsets = (ctypes.c_int64 * (2 * len(files)))()  # each file, and where it stands
-    offsets[::2] = files
+    for index, file in enumerate(files):
+        offsets[2 * index] = file
     arguments = fork, channel, next_channel, answer, len(answer), place, offsets, len(files), ctypes.byref(left)
     pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), goes_on=True)
     if pid < 0 and has_threads:
