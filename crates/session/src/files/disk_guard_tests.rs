@@ -7,6 +7,7 @@ use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::ProcEntry;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -91,8 +92,9 @@ impl Scene {
         let workspace = Arc::new(Workspace::fresh(directory.path(), "test").unwrap());
         let mut init = Command::new("/bin/sh");
         let init = init.args(["-c", script]).current_dir(directory.path());
-        // A shell tells of each process that was killed.
-        let init = init.stderr(Stdio::null()).spawn().unwrap();
+        // A shell tells of each process that was killed. All are one group, so that all end with the scene.
+        let init = init.stdout(Stdio::null()).stderr(Stdio::null());
+        let init = init.process_group(0).spawn().unwrap();
         let path = workspace.path().to_owned();
         let processes = Processes::of_container(Some(init.id()), &path);
         let tracker = Tracker::new(workspace, &Watcher::new());
@@ -133,10 +135,8 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        let _ = self.init.kill();
-        let processes = ProcEntry::of(self.init.id()).children();
-        let ids = processes.iter().map(u32::to_string);
-        let _ = Command::new("kill").arg("-9").args(ids).status();
+        let group = format!("-{}", self.init.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).status();
         let _ = self.init.wait();
     }
 }
