@@ -96,7 +96,15 @@ def test_a_line_in_pieces_is_one_line(child: Child) -> None:
     assert len(inbox.get(timeout=5)["text"]) == 200_000
 
 
-def test_ctrl_c_at_any_moment_loses_no_answer_and_counts_no_cell_twice() -> None:
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises `KeyboardInterrupt`, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_at_any_moment_loses_no_answer_and_counts_no_cell_twice(ctrl_c: None) -> None:
     with Session() as session:
         session.run("n = 0")
         stop = threading.Event()
