@@ -14,7 +14,7 @@ from drivers.base import Cannot, Peer
 from rows import ROWS, Row
 
 #: A row that takes longer has a peer that hangs.
-PATIENCE = 300
+ROW_TIMEOUT_SECONDS = 300
 PATIENCE_IN_DANGER = 20
 
 
@@ -40,7 +40,7 @@ def measure(peer: Peer, row: Row, repetitions: int) -> dict:
         if row.is_dangerous and peer.in_process:
             return apart(peer, row, repetitions)
         signal.signal(signal.SIGALRM, give_up)
-        signal.alarm(PATIENCE)
+        signal.alarm(ROW_TIMEOUT_SECONDS)
         try:
             return {"value": row.measure(peer, repetitions)}
         finally:
@@ -53,7 +53,7 @@ def measure(peer: Peer, row: Row, repetitions: int) -> dict:
 
 
 def give_up(*_: object) -> None:
-    raise Cannot(f"did not end within {PATIENCE} s")
+    raise Cannot(f"did not end within {ROW_TIMEOUT_SECONDS} s")
 
 
 def apart(peer: Peer, row: Row, repetitions: int) -> dict:

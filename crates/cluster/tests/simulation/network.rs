@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// How long a caller waits for the engine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many requests wait for a node.
 const MAX_QUEUED: usize = 4096;
@@ -108,7 +108,7 @@ impl Network {
         match dice.below(400) {
             0 => None,
             // Longer than its sender waits.
-            1 => Some(PATIENCE + dice.pause(PATIENCE)),
+            1 => Some(REPLY_TIMEOUT + dice.pause(REPLY_TIMEOUT)),
             _ => Some(dice.pause(Duration::from_millis(4))),
         }
     }
@@ -157,7 +157,7 @@ impl Link {
                 Err(_) => std::future::pending().await,
             }
         };
-        timeout(&*self.runtime, PATIENCE, wait).await
+        timeout(&*self.runtime, REPLY_TIMEOUT, wait).await
     }
 
     async fn ask<T: Send + 'static>(

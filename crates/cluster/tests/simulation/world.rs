@@ -19,7 +19,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const NODES: u32 = 3;
 const GATEWAYS: usize = 3;
 const CALL_TIME: Duration = Duration::from_secs(60);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_SIMULATED_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How large a simulation is.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ pub(crate) fn simulate(seed: u64, size: Size, mutant: Mutant) -> Outcome {
             is_done.fetch_sub(1, Ordering::Relaxed);
         }));
     }
-    executor.run(LONGEST, || left.load(Ordering::Relaxed) == 0);
+    executor.run(MAX_SIMULATED_TIME, || left.load(Ordering::Relaxed) == 0);
     world.outcome(size)
 }
 

@@ -120,10 +120,10 @@ impl Holder {
     }
 
     /// Everything that it started, with when it started: numbers are used again.
-    pub(crate) fn offspring(&self) -> BTreeSet<Offspring> {
+    pub(crate) fn descendants(&self) -> BTreeSet<Descendant> {
         descendants(self.process.pid())
             .into_iter()
-            .filter_map(|process| Offspring::of(process.pid))
+            .filter_map(|process| Descendant::of(process.pid))
             .collect()
     }
 
@@ -175,20 +175,20 @@ fn find(directory: &Path, depth: usize, wanted: &impl Fn(&str) -> bool, found: &
 
 /// A process that cannot be mistaken for a later one of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Offspring {
+pub(crate) struct Descendant {
     pub(crate) pid: u32,
     started: u64,
 }
 
-impl Offspring {
-    fn of(pid: u32) -> Option<Offspring> {
+impl Descendant {
+    fn of(pid: u32) -> Option<Descendant> {
         let started = ProcEntry::of(pid).stat()?.started;
-        Some(Offspring { pid, started })
+        Some(Descendant { pid, started })
     }
 
     /// Whether it still runs; one that is dead and waits for its parent does not.
     pub(crate) fn is_there(&self) -> bool {
-        Offspring::of(self.pid) == Some(*self)
+        Descendant::of(self.pid) == Some(*self)
             && process(self.pid).is_some_and(|found| found.state != 'Z')
     }
 }

@@ -20,11 +20,11 @@ fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
     let _alone = alone();
     let before = mounts();
     let mut holder = Holder::start();
-    let offspring = holder.offspring();
+    let descendants = holder.descendants();
     assert!(
-        offspring.len() >= 3 * 12,
+        descendants.len() >= 3 * 12,
         "{} processes for twelve sessions",
-        offspring.len()
+        descendants.len()
     );
     assert_eq!(mounts(), before, "its mounts are seen outside");
 
@@ -32,11 +32,15 @@ fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
     holder.process.0.wait().unwrap();
     thread::sleep(TWO_SECONDS);
 
-    let left: Vec<_> = offspring
+    let left: Vec<_> = descendants
         .iter()
         .filter(|process| process.is_there())
         .collect();
-    assert!(left.is_empty(), "{left:?} are left of {}", offspring.len());
+    assert!(
+        left.is_empty(),
+        "{left:?} are left of {}",
+        descendants.len()
+    );
     assert_eq!(bound_to(holder.directory()), Vec::<u32>::new());
     assert_eq!(mounts(), before);
 }
@@ -45,10 +49,10 @@ fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
 fn a_host_that_ends_leaves_nothing_at_once() {
     let _alone = alone();
     let mut holder = Holder::start();
-    let offspring = holder.offspring();
+    let descendants = holder.descendants();
     drop(holder.process.0.stdin.take());
     assert!(holder.process.0.wait().unwrap().success());
-    assert!(within(TWO_SECONDS, || !offspring
+    assert!(within(TWO_SECONDS, || !descendants
         .iter()
         .any(|process| process.is_there())));
 }

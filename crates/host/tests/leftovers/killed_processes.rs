@@ -76,10 +76,10 @@ fn init_of(session: &Session) -> (u32, String) {
 fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a_new_one() {
     let _alone = alone();
     let (_directory, host, session, (launcher, _)) = started();
-    let offspring = descendants(launcher);
-    assert!(offspring.len() >= 3);
+    let processes = descendants(launcher);
+    assert!(processes.len() >= 3);
     kill(launcher);
-    assert!(within(Duration::from_secs(2), || offspring.iter().all(
+    assert!(within(Duration::from_secs(2), || processes.iter().all(
         |process| super::common::process(process.pid).is_none_or(|found| found.state == 'Z')
     )));
     let after = wait(session.run(Cell::new("1 + 1").timeout(Duration::from_secs(5))));

@@ -20,11 +20,11 @@ pub(crate) struct Census {
 
 impl Census {
     pub(crate) fn take(directory: &Path) -> Census {
-        let offspring = descendants(std::process::id());
+        let processes = descendants(std::process::id());
         Census {
-            processes: offspring.len(),
+            processes: processes.len(),
             descriptors: count(Path::new("/proc/self/fd")),
-            helpers_descriptors: offspring
+            helpers_descriptors: processes
                 .iter()
                 .map(|process| count(Path::new(&format!("/proc/{}/fd", process.pid))))
                 .sum(),

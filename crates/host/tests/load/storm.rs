@@ -18,7 +18,7 @@ const LOOK: &str = "words, open('summary').read()";
 /// An empty workspace goes with its session.
 const CLEAR: &str = "for name in os.listdir(): os.remove(name)";
 /// Enough for each cell on a machine that has no time for it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CELL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -165,7 +165,7 @@ impl Storm {
         let told = (!matches!(step, Step::Interrupt(_))).then_some(word);
         let limit = match step {
             Step::TimeOut => Duration::from_millis(300),
-            _ => PATIENCE,
+            _ => CELL_TIMEOUT,
         };
         let cell = Cell::new(step.code(word)).timeout(limit);
         let result = match step {
@@ -240,7 +240,7 @@ impl Storm {
     }
 
     async fn compare(&mut self) {
-        let cell = Cell::new(LOOK).timeout(PATIENCE);
+        let cell = Cell::new(LOOK).timeout(CELL_TIMEOUT);
         let result = self.session.run(cell).await;
         let result = result.unwrap_or_else(|error| panic!("{}: {error}", self.context));
         self.expect_words(&result, "in the session");
@@ -303,7 +303,7 @@ fn a_storm_of_cells_of_every_kind_never_loses_a_state() {
                     storm.take(step).await;
                     storm.compare().await;
                 };
-                if tokio::time::timeout(2 * PATIENCE, both).await.is_err() {
+                if tokio::time::timeout(2 * CELL_TIMEOUT, both).await.is_err() {
                     panic!("it hangs: {}", storm.context);
                 }
                 if storm.words().len() > 40 {

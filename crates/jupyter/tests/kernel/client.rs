@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Opener(pub(crate) Host);
 
@@ -116,7 +116,7 @@ impl Client {
     }
 
     pub(crate) async fn next(&mut self) -> Outgoing {
-        let next = tokio::time::timeout(PATIENCE, self.ordered.recv()).await;
+        let next = tokio::time::timeout(REPLY_TIMEOUT, self.ordered.recv()).await;
         next.unwrap().unwrap()
     }
 
@@ -150,7 +150,7 @@ impl Client {
 
     pub(crate) async fn control(&mut self, kind: &str, content: Value) -> Value {
         self.send(Channel::Control, kind, content).await;
-        let reply = tokio::time::timeout(PATIENCE, self.control.recv()).await;
+        let reply = tokio::time::timeout(REPLY_TIMEOUT, self.control.recv()).await;
         reply.unwrap().unwrap().message.content
     }
 }

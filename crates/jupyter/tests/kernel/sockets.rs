@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use zeromq::{DealerSocket, Socket, SocketRecv, SocketSend, SubSocket, ZmqMessage};
 
 const KEY: &str = "a key of this test";
-const PATIENCE: Duration = Duration::from_secs(300);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A kernel on five ports, which ends with the value.
 struct Served {
@@ -104,7 +104,7 @@ impl SocketClient {
     }
 
     async fn received(&mut self) -> Message {
-        let frames = tokio::time::timeout(PATIENCE, self.shell.recv()).await;
+        let frames = tokio::time::timeout(REPLY_TIMEOUT, self.shell.recv()).await;
         self.wire
             .decode(frames.unwrap().unwrap().into_vec())
             .unwrap()
@@ -193,6 +193,6 @@ async fn a_kernel_ends_when_its_owner_does() {
         .send("execute_request", json!({"code": "while True: pass"}))
         .await;
     drop(served.interrupts);
-    let ended = tokio::time::timeout(PATIENCE, served.serving).await;
+    let ended = tokio::time::timeout(REPLY_TIMEOUT, served.serving).await;
     ended.unwrap().unwrap();
 }
