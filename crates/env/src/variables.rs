@@ -35,14 +35,14 @@ impl Variables {
         Self(std::env::vars_os().collect())
     }
 
-    /// The same variables with one set.
+    /// These variables with one of them set.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.0.insert(name.into(), value.into());
         self
     }
 
-    /// The same variables without one.
+    /// These variables without one of them.
     #[must_use]
     pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
         self.0.remove(name.as_ref());

@@ -1,6 +1,6 @@
 //! Choices of a generator, taken from bytes.
 
-/// A row of choices. When the bytes are used up, every further choice is the first one, so generators should have the plain case there.
+/// A sequence of choices. When the bytes are used up, every further choice is the first one, so generators should have the plain case there.
 #[derive(Clone, Debug)]
 pub struct Choices<'a> {
     bytes: &'a [u8],
@@ -49,17 +49,17 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// True in one of so many cases; never, when the bytes are used up.
+    /// True in one of `cases` choices, and false when the bytes are used up.
     pub fn one_in(&mut self, cases: usize) -> bool {
         self.below(cases) == cases - 1
     }
 
-    /// One of these.
+    /// One item of `from`.
     pub fn pick<'b, T: ?Sized>(&mut self, from: &[&'b T]) -> &'b T {
         from[self.below(from.len())]
     }
 
-    /// The first, but in one of so many cases one of all.
+    /// The first item, or in one of `cases` choices any item.
     pub fn mostly<'b, T: ?Sized>(&mut self, from: &[&'b T], cases: usize) -> &'b T {
         if self.one_in(cases) {
             self.pick(from)
@@ -79,7 +79,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Changes a few bytes of a finished input: what no generator thinks of.
+/// Changes up to three bytes of a finished input, to reach inputs that no generator makes.
 pub(crate) fn spoil(input: &mut Vec<u8>, choices: &mut Choices<'_>) {
     const ODD: [u8; 16] = *b"\r\n\t \x00\x0b\x0c\x1b\x7f\x80\x85\xa0\xff:;,";
     for _ in 0..choices.below(4) {

@@ -7,7 +7,7 @@ use cellblock_native::files::file_argument::FileArgument;
 use cellblock_native::init::notify::{NOTIFICATION_BYTES, Notification, Protected, is_harmless};
 use cellblock_native::sys::{Pid, Received, nr};
 
-/// Who is protected: init, and a standby.
+/// The processes that init protects: itself and a standby.
 const INIT: Pid = 1;
 const STANDBY: Pid = 7;
 

@@ -1,4 +1,4 @@
-//! Text for a terminal.
+//! The fuzz target for text that is cleaned before it is shown at a terminal.
 
 use crate::Outcome;
 use crate::choices::Choices;

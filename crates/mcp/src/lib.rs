@@ -1,7 +1,7 @@
-//! The Model Context Protocol: Cellblock as a server, and the tools of other servers as ours.
+//! The Model Context Protocol: Cellblock as a server, and as a client that uses the tools of other servers.
 //!
 //! A [`Server`] offers a registry of tools to MCP clients, each with a session of its own. [`RemoteServer`]s are programs or addresses
-//! that speak the protocol; [`connect`] makes their tools ours.
+//! that speak the protocol; [`connect`] adds their tools to a registry.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -138,7 +138,7 @@ pub fn answers(format: Format, answer: &str) -> Reply {
     }
 }
 
-/// Who keeps every event.
+/// An observer that keeps every event.
 pub fn keeper() -> (Observer, Arc<Mutex<Vec<RunEvent>>>) {
     let kept: Arc<Mutex<Vec<RunEvent>>> = Arc::default();
     let keeping = Arc::clone(&kept);

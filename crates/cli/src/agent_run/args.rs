@@ -134,7 +134,7 @@ pub(crate) struct AgentRunArgs {
 }
 
 impl AgentRunArgs {
-    /// The words around the run, in its language.
+    /// The texts that are printed around the run, in its language.
     pub(crate) fn labels(&self) -> Labels {
         Labels(self.agent.locale.unwrap_or_default())
     }

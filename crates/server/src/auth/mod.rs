@@ -1,4 +1,4 @@
-//! Who sends a request: logins by cookie (with a password or by OpenID Connect), API tokens, a header of a trusted proxy, or no login at all on the machine of a single person.
+//! The sender of a request: logins by cookie (with a password or by OpenID Connect), API tokens, a header of a trusted proxy, or no login at all on the machine of a single person.
 
 mod caller;
 mod openid;

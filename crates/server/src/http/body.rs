@@ -61,7 +61,7 @@ pub(crate) fn refused_body(rejection: &BytesRejection) -> ApiError {
     }
 }
 
-/// The same for one that is read in pieces.
+/// The error for a body that is read in pieces and could not be read to its end.
 pub(super) fn unreadable_body(error: &axum::Error) -> ApiError {
     match is_over_limit(error) {
         true => too_large_body(),

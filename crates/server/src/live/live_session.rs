@@ -75,7 +75,7 @@ pub(crate) enum AnswerTo {
     Input(Result<String, String>),
 }
 
-/// Who asked for a cell, as events tell it.
+/// The user or program that asked for a cell, as events tell it.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedBy {
     /// The name of the user.

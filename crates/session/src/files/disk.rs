@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Inodes are a resource as well. Who may write much may write many.
+/// The most files of a session with the default disk limit. Inodes are a resource as well; a larger disk limit allows more of them.
 const MAX_FILES: u64 = 100_000;
 const BYTES_PER_FILE: u64 = 16 << 10;
 

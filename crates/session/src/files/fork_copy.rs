@@ -76,7 +76,7 @@ impl Copying {
             can_share
                 && seen.kind == Kind::File
                 && seen.bytes >= least
-                // Who wants to change it later must be able to read it and to put a copy in its place.
+                // A session that changes the file later must be able to read it and to put a copy in its place.
                 && seen.access.mode & 0o400 != 0
                 && is_writable(path)
                 // Names that code gave it must go on showing the same file.

@@ -153,7 +153,7 @@ impl Actor {
         let namespaces = self.copy_to_fork(planned, prepared).await?;
         let preserve_socket = near.take_preserve_socket();
         let copying = self.copy_head_into_fork(&mut near, namespaces);
-        // Who opens files again on the way is asked as well.
+        // The copy opens its files again while it arrives, and init asks the host before one is changed. So both go on at the same time.
         let files = async {
             let limit = options.limits.disk;
             let watched =

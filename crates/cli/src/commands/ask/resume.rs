@@ -1,4 +1,4 @@
-//! A run that was cut off goes on.
+//! Continues a run of `cellblock ask` that was cut off.
 
 use super::{AskArgs, prepare, run_and_report};
 use crate::agent_run::{
@@ -10,16 +10,16 @@ use cellblock::agent::{ResumedRun, RunEvent, RunStoreError, StoredRun, Unfinishe
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// How a run is resumed.
+/// The options of a run that is resumed.
 #[derive(Debug)]
 pub(crate) struct ResumeOptions {
-    /// Its id, the beginning of it, or `last`.
+    /// The id of the run, the beginning of it, or `last`.
     pub(crate) id: String,
-    /// Every event as a line of JSON.
+    /// Whether every event is printed as a line of JSON.
     pub(crate) json: bool,
-    /// The answer alone.
+    /// Whether the answer alone is printed.
     pub(crate) quiet: bool,
-    /// Work here.
+    /// The workspace, in the place of the recorded one.
     pub(crate) workspace: Option<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn resume(options: ResumeOptions, console: &Console) -> anyhow:
     .await
 }
 
-/// What `ask` was told then.
+/// The arguments that `ask` was started with, from the record of the run.
 fn remembered(run: &StoredRun) -> anyhow::Result<AskArgs> {
     let options = &run.start.options;
     let Some(args) = options.get("ask") else {

@@ -266,7 +266,7 @@ impl FileArgument {
         own_directories.open(self.directory, path, self.last_link)
     }
 
-    /// The same; or where it would be, if it is not there.
+    /// Opens the file itself, or finds the place where it would be if it is not there.
     pub fn find(&self, own_directories: &OwnDirectories) -> Result<Target> {
         match self.open(own_directories) {
             Err(Errno::NOENT) => self.find_place(own_directories),

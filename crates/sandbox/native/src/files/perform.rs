@@ -18,7 +18,7 @@ use core::ffi::CStr;
 pub enum Done {
     /// This is open now, for the caller.
     Opened(Fd),
-    /// The same, and it was made for this.
+    /// The file is open now, for the caller, and was made for this.
     Made(Fd, Fd, Name),
     /// A file has one more name.
     Linked(Fd, Name),

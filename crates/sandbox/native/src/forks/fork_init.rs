@@ -24,7 +24,7 @@ use crate::wire::config::{Item, Items, Spawn};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
 use core::ffi::CStr;
 
-/// Where the kernel tells the process number that it gave last in the caller's process namespace, and takes another.
+/// The file with the last process number of the caller's process namespace. What is written there decides the next one.
 const LAST_PROCESS: &CStr = c"sys/kernel/ns_last_pid";
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
@@ -42,9 +42,9 @@ pub struct Parent {
     pub walls: u64,
 }
 
-/// How a new init is made known to the first of its family.
+/// What the first init of the family needs to know of a new one.
 pub struct Registration {
-    /// The first's end of their socket.
+    /// The first init's end of the socket to the new one.
     pub socket: Fd,
     /// How many processes the fork may have.
     pub processes: u64,
@@ -56,18 +56,18 @@ pub struct Begun {
     pub pid: Pid,
     /// Our end of the socket between us.
     socket: Fd,
-    /// For the head of the fork, on which it tells its init that it has come.
+    /// The end on which the head of the fork tells its init that it has arrived.
     report: Fd,
 }
 
 impl Begun {
-    /// Ends it.
+    /// Kills the new init and closes its descriptors.
     pub fn give_up(&self) {
         let _ = kill(self.pid, signals::KILL);
         self.close();
     }
 
-    /// Forgets one that has ended.
+    /// Closes the descriptors of a new init that has ended.
     pub fn close(&self) {
         close(self.socket);
         close(self.report);
@@ -140,7 +140,7 @@ pub fn prepare(
             cgroups: taken.cgroups,
         },
     };
-    // One that could not even begin has told why, and does not take the request.
+    // A new init that could not start has already told why, and does not take the request.
     let received = receive_namespaces(&request, &mut prepared);
     match received.and_then(|registration| sent.at(Stage::Fork).map(|()| registration)) {
         Ok(registration) => Ok((prepared, registration)),
@@ -241,7 +241,7 @@ fn run_fork_init(inherited: Inherited) -> ! {
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
-    // Who cannot read what the head names cannot ask; the host is told by what is not there.
+    // Without access to the head, init cannot read the paths that it names. The host learns this from the handler that is not there.
     let change_handler = if can_look_into(proc_directory, head) {
         change_handler(
             request,
@@ -382,7 +382,7 @@ fn accept_head(
     Ok(head)
 }
 
-/// Whether we may see what a process does. A head that could not be parted from its parent is closed to everyone.
+/// Whether init may read the memory of a process. A head that could not be separated from its parent is closed to all other processes.
 fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
     let opened = Text::<32>::new(format_args!("{head}/cwd"))
         .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));

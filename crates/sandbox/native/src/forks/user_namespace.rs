@@ -102,7 +102,7 @@ fn map(processes: Fd, placeholder: Pid, socket: Fd) -> Result<Fd> {
 /// As for [`clone_process`].
 pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
     let (near, far) = packet_pair()?;
-    // Who enters a user namespace stays there, so another one does it for us, and makes the child ours.
+    // A process that enters a user namespace cannot leave it. So a helper enters it, and makes the child ours.
     // SAFETY: the caller's promise.
     let helper = match unsafe { clone_process(0) } {
         Ok(Forked::Child) => {

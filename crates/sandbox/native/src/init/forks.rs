@@ -54,7 +54,7 @@ impl Session {
         {
             None => self.decide(&notification),
             Some(socket) => {
-                // Who cannot keep up must not hold up the whole family.
+                // An init of a fork that does not read its socket must not block the whole family.
                 let passed = self
                     .with_inner_pid(notification)
                     .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));

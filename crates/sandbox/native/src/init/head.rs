@@ -44,7 +44,7 @@ impl Session {
 
     fn wake_request(&self, pid: Pid, leaves_copy: bool) -> WakeRequest {
         WakeRequest {
-            // Who is older than a fork of the session must part from it.
+            // A standby that is older than a fork of the session must be separated from that fork.
             apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
             leaves_copy,
         }
@@ -77,7 +77,8 @@ impl Session {
 
     /// Ends the head with all it started. `next` is the standby that goes on.
     pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
-        // Who asks for it before he asked for the one that we woke means the last one, and is about to hear of its end.
+        // Init has woken a standby that the host does not know of yet. A request to end the head then means the previous head, and the host is
+        // about to hear that this one has ended.
         if self.unclaimed {
             return;
         }

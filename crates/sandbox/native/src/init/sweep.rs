@@ -70,7 +70,7 @@ pub fn sweep(
             reaped = true;
             seen(ended);
         }
-        // Who was spared so far is killed in the next round.
+        // A process that was spared in this round is killed in the next one.
         let mut looks_again_at_once = reaped || spares && !are_few;
         if at_rest.is_some() {
             // Listed twice: a process that was started before its parent noticed is in the second list.

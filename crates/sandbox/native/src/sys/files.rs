@@ -189,7 +189,7 @@ pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
     write_file_at(AT_FDCWD, path, bytes)
 }
 
-/// The same below a directory.
+/// Writes a file below a directory, in one call.
 pub fn write_file_at(directory: Fd, path: &CStr, bytes: &[u8]) -> Result<()> {
     let fd = open_at(directory, path, open_flags::WRONLY, 0)?;
     let outcome = write_all(fd, bytes);
@@ -234,7 +234,7 @@ pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) ->
     })
 }
 
-/// The same, until `visit` says that it is enough.
+/// Calls `visit` with every line of a file, until `visit` returns `false`.
 pub fn each_line_while_at(
     directory: Fd,
     path: &CStr,

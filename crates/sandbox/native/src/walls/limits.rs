@@ -27,7 +27,7 @@ const MAX_PENDING_SIGNALS: u64 = 256;
 /// How many more processes and threads the user of a session may have later than when it began, where the kernel counts them with the session's
 /// and init does not follow them.
 const MAX_OTHERS_COMING: u64 = 256;
-/// The same, where init follows them and holds the session's own limit: how many more the user may have until init counts again.
+/// How many more the user may have until init counts again, where init follows them and holds the session's own limit.
 pub const MAX_OTHERS_BETWEEN: u64 = 32;
 
 /// What the interpreter itself may use beyond the memory limit: a cell that ran into the limit leaves it no memory to go on.

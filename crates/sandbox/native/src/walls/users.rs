@@ -60,7 +60,7 @@ pub fn map_users(pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
     outcome
 }
 
-/// The same, where `processes` is the `/proc` that shows the process.
+/// Writes both maps through `processes`, a `/proc` that shows the process.
 pub fn map_users_at(processes: Fd, pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
     let path = |file: &str| Text::<64>::new(format_args!("{pid}/{file}"));
     let line = |map: Mapping| {

@@ -1,4 +1,4 @@
-//! The bounds of a machine that many sessions come close to.
+//! The limits of a machine that are reached first when many sessions are open.
 
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// How many sessions there could be, if each used as much of it.
+    /// How many sessions there could be, if each used as much as the open ones do on average.
     fn sessions_until(&self) -> Option<u64> {
         let used = u128::from(self.used.max(1));
         let sessions = u128::from(self.limit) * self.sessions as u128 / used;
@@ -116,7 +116,7 @@ fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The watches of this process, over all its instances.
+/// The number of inotify watches of this process, over all its instances.
 fn inotify_watches() -> Option<u64> {
     let mut watches = 0;
     for entry in fs::read_dir("/proc/self/fdinfo").ok()?.flatten() {

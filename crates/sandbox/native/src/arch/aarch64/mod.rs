@@ -1,4 +1,4 @@
-//! AArch64.
+//! What differs on AArch64: numbers of system calls, flags, structures and instructions. The module for x86-64 has the same names.
 
 #[cfg(standalone)]
 mod memory;
@@ -45,9 +45,9 @@ pub fn mode_and_names(words: &StatWords) -> (u32, u64) {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpollEvent {
-    /// Which events.
+    /// The events that are waited for.
     pub events: u32,
-    /// The code's own number.
+    /// The number that the caller gave with the descriptor.
     pub data: u64,
 }
 
@@ -139,5 +139,5 @@ pub fn own_image() -> (usize, usize, usize) {
     (start, end, stack)
 }
 
-/// What a function that runs on another stack is given, and returns: 0 in the child that it has forked, another number in itself.
+/// A function that runs on another stack, and forks there. It gets one word, and returns 0 in the child, another number in the parent.
 pub type OnStack = extern "C" fn(usize) -> Pid;

@@ -1,4 +1,4 @@
-//! Instructions that make a system call of libc's again: the instruction `svc` of its function becomes a jump to them.
+//! Instructions that repeat a system call of libc's after a signal: the instruction `svc` of its function becomes a jump to them.
 //!
 //! The number of a call is in `x8`, and the first argument is in the register that the outcome comes back in. So the argument is kept on the
 //! stack. Functions keep nothing below their stack pointer.
@@ -66,7 +66,7 @@ pub fn restarting_call(_number: usize, slot: usize, back: usize) -> Result<[u8; 
     Ok(bytes_of(code))
 }
 
-/// The same for a call that maps memory: refused for lack of memory, it is made again if the function `make_room` says so. All registers but that of
+/// Instructions that repeat a call that maps memory, if it was refused for lack of memory and the function `make_room` says so. All registers but that of
 /// the outcome are as before.
 ///
 /// A mapping is not filled at once (`MAP_POPULATE`): that is a wish which the kernel need not fulfil, and where init counts memory the filter refuses it.

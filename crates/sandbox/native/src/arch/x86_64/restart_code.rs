@@ -46,7 +46,7 @@ pub fn restarting_call(number: usize, slot: usize, back: usize) -> Result<[u8; 1
     Ok(code)
 }
 
-/// The same for a call that maps memory: refused for lack of memory, it is made again if the function `make_room` says so. The stack below its
+/// Instructions that repeat a call that maps memory, if it was refused for lack of memory and the function `make_room` says so. The stack below its
 /// pointer is left alone, and all registers that arguments are in are as before.
 ///
 /// A mapping is not filled at once (`MAP_POPULATE`): that is a wish which the kernel need not fulfil, and where init counts memory the filter refuses it.

@@ -24,7 +24,7 @@ const MAX_STOP_MILLISECONDS: u64 = 200;
 const MAX_BUSY_STOP_MILLISECONDS: u64 = 3_000;
 /// How long a thread may block the signal, unless it waits in one of these ways and has used no processor.
 const MAX_BLOCKED_MILLISECONDS: u64 = 20;
-/// The same time in the unit of `/proc`. A thread that used as much and still blocks the signal means to.
+/// [`MAX_BLOCKED_MILLISECONDS`] in the unit of `/proc`. A thread that used as much and still blocks the signal does so on purpose.
 const MAX_BLOCKED_TICKS: u64 = 2;
 /// The code of a signal that was queued (`SI_QUEUE`). Those that libc sends to threads have another.
 const SENT_BY_US: i32 = -1;

@@ -163,7 +163,7 @@ pub fn most_areas(proc_directory: Fd) -> u64 {
 pub struct Share {
     /// Its heap and the like.
     pub own: u64,
-    /// The same, with every page counted once.
+    /// Its heap and the like, with every page counted in full.
     pub own_in_full: u64,
     /// Pages of `own` that are certainly its alone.
     pub alone: u64,
