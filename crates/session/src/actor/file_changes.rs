@@ -158,7 +158,11 @@ impl Actor {
 
 async fn found(look: Option<JoinHandle<HeldFiles>>) -> HeldFiles {
     match look {
-        Some(look) => look.await.unwrap_or_default(),
+        Some(look) => look.await.unwrap_or_else(|_| HeldFiles {
+            // The host failed: any process may hold any file.
+            unknown: vec![0],
+            ..HeldFiles::default()
+        }),
         None => HeldFiles::default(),
     }
 }

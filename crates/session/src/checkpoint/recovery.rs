@@ -168,8 +168,11 @@ impl Actor {
             }
         };
         match timeout(LIMIT, reopened).await {
-            Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
-            Ok::<std::io::Result<Reply>, _>(Err(_)) | Err(_) => Vec::new(),
+            Ok(Ok(reply)) => reply
+                .settled()
+                .unwrap_or_else(|error| vec![not_reopened(&error.to_string())]),
+            Ok::<std::io::Result<Reply>, _>(Err(_)) => Vec::new(),
+            Err(_) => vec![not_reopened("the interpreter did not answer in time")],
         }
     }
 
@@ -284,4 +287,9 @@ impl Actor {
         self.placement.lineage.runtime = Some(runtime);
         Some(())
     }
+}
+
+/// The line of a result about the open files of a head that was woken, where it did not put them right.
+fn not_reopened(problem: &str) -> String {
+    format!("open files: whether they are as they were is not known ({problem})")
 }

@@ -6,6 +6,7 @@ use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
 use crate::files::found_processes::Processes;
 use crate::files::held_files::{HeldFiles, SeenProcesses};
 use crate::files::own::Own;
+use crate::files::shared_history::History;
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
 use crate::files::watch::Listener;
@@ -28,6 +29,7 @@ pub(crate) struct Disk {
     began_empty: bool,
     meter: Arc<DiskMeter>,
     guard: DiskGuard,
+    history: History,
     search: Option<JoinHandle<()>>,
 }
 
@@ -275,10 +277,10 @@ impl DiskMeter {
     fn measured(&self) -> Option<Added> {
         let mut added = Added::default();
         for tracker in iter::once(&self.tracker).chain(&self.temporary) {
-            added.add(tracker.try_lock().ok()?.measured());
+            added.add(try_lock(tracker)?.measured());
         }
         let mut added = self.without_brought(added);
-        added.bytes += self.hidden.try_lock().ok()?.seen_unlinked();
+        added.bytes += try_lock(&self.hidden)?.seen_unlinked();
         Some(added)
     }
 
@@ -288,7 +290,13 @@ impl DiskMeter {
 }
 
 impl Disk {
-    pub(crate) fn new(tracker: Tracker, temporary: Option<Tracker>, processes: Processes) -> Disk {
+    /// `history` is told when the host fails while it looks at the files: what changed then is not known.
+    pub(crate) fn new(
+        tracker: Tracker,
+        temporary: Option<Tracker>,
+        processes: Processes,
+        history: History,
+    ) -> Disk {
         let began_empty = tracker.known().is_empty();
         let mut listeners = vec![tracker.listener()];
         listeners.extend(temporary.as_ref().map(Tracker::listener));
@@ -306,6 +314,7 @@ impl Disk {
             began_empty,
             guard: DiskGuard::new(Arc::clone(&meter)),
             meter,
+            history,
             search: None,
         }
     }
@@ -371,8 +380,11 @@ impl Disk {
             }
             _ => {
                 let meter = Arc::clone(&self.meter);
-                let look = spawn_blocking(move || meter.look(None)).await;
-                look.unwrap_or_default().added
+                match spawn_blocking(move || meter.look(None)).await {
+                    Ok(look) => look.added,
+                    // What was counted before the host failed.
+                    Err(_) => self.meter.measured().unwrap_or_default(),
+                }
             }
         }
     }
@@ -418,7 +430,7 @@ impl Disk {
     pub(crate) async fn held_by_spawned(&self) -> Vec<PathBuf> {
         let meter = Arc::clone(&self.meter);
         let look = spawn_blocking(move || meter.held_by_spawned());
-        look.await.unwrap_or_default()
+        look.await.unwrap_or_else(|_| self.note_failure())
     }
 
     /// Begins to look for files of the workspace that processes of the session hold: they can be changed without being noticed. `None`
@@ -446,15 +458,29 @@ impl Disk {
             return changes;
         }
         let tracker = Arc::clone(&self.meter.tracker);
+        if tracker.is_poisoned() {
+            let () = self.note_failure();
+        }
         let work = move || work(&mut lock(&tracker));
-        spawn_blocking(work).await.unwrap_or_default()
+        spawn_blocking(work)
+            .await
+            .unwrap_or_else(|_| self.note_failure())
+    }
+
+    /// The host failed while it looked at the files. Changes may be missing from now on, so no result may say that all files are as they were.
+    fn note_failure<T: Default>(&self) -> T {
+        self.history.lock().note_damage();
+        T::default()
     }
 
     /// Does the work here and now, if it is little.
     fn quickly<T>(&self, work: fn(&mut Tracker) -> T) -> Option<T> {
         let mut tracker = match self.meter.tracker.try_lock() {
             Ok(tracker) => tracker,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let () = self.note_failure();
+                poisoned.into_inner()
+            }
             Err(TryLockError::WouldBlock) => return None,
         };
         tracker.has_little_to_do().then(|| work(&mut tracker))
@@ -464,6 +490,19 @@ impl Disk {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Locks, if no other thread has locked it.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;
 
 #[cfg(test)]
 impl Disk {

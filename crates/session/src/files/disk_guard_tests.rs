@@ -1,11 +1,14 @@
 use super::*;
 use crate::files::disk::Disk;
 use crate::files::found_processes::Processes;
+use crate::files::history::{ChangeNotice, FileHistory};
 use crate::files::own::Own;
+use crate::files::shared_history::History;
 use crate::files::tracker::Tracker;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::ProcEntry;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -97,10 +100,13 @@ impl Scene {
         let init = init.process_group(0).spawn().unwrap();
         let path = workspace.path().to_owned();
         let processes = Processes::of_container(Some(init.id()), &path);
+        let never = ChangeNotice::Never;
+        let store = directory.path().join("store");
+        let history = FileHistory::new(Arc::clone(&workspace), store, 0, &BTreeMap::new(), never);
         let tracker = Tracker::new(workspace, &Watcher::new());
         drop(inside);
         Scene {
-            disk: Disk::new(tracker, None, processes),
+            disk: Disk::new(tracker, None, processes, History::new(history)),
             workspace: path,
             init,
             directory,

@@ -35,7 +35,6 @@ pub(super) struct Listener {
     pub(super) logs: SessionEvents,
 }
 
-#[allow(dead_code, reason = "`Fork` is sent where sessions are forked")]
 pub(super) enum Message {
     Open {
         key: Key,

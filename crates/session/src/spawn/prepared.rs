@@ -138,7 +138,7 @@ impl Prepared {
             checkpoints: Checkpoints::new(head),
             cells: CellHistory::default(),
             files: SessionFiles {
-                disk: Disk::new(tracker, temporary, processes),
+                disk: Disk::new(tracker, temporary, processes, history.clone()),
                 history,
                 preserve_task,
                 borrowed,
