@@ -9,7 +9,7 @@ use crate::process;
 use crate::terminal::{Console, Place, remedy};
 use anyhow::Context as _;
 use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
-use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner};
+use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner, names};
 use cellblock::{CellResult, Host, Preload, SessionOptions, parse_duration};
 use clap::Args;
 use serde::Deserialize as _;
@@ -84,7 +84,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
         console.hint(SETUP_HINT);
     }
     let policy = args.approval.policy(&config);
-    let audience = match policy.allows("install_packages", Effects::Outside) {
+    let audience = match policy.allows(names::INSTALL_PACKAGES, Effects::Outside) {
         true => Audience::McpClientsWithInstall,
         false => Audience::McpClients,
     };

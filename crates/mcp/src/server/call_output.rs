@@ -4,7 +4,7 @@ use super::resources::{file_name, uri_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Event, Locale};
-use cellblock_tools::{Answer, Failure, OnToolEvent, Part, ToolEvent};
+use cellblock_tools::{Answer, Failure, OnToolEvent, Part, ToolEvent, names};
 use rmcp::model::{
     CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken, ProtocolVersion,
     Resource, ResourceContents,
@@ -64,7 +64,7 @@ pub(super) fn call_outcome(
     let changed_files = ["created", "deleted"]
         .iter()
         .any(|kind| !listed(kind).is_empty())
-        || answer.name == "write_file";
+        || answer.name == names::WRITE_FILE;
     if knows_links(context) {
         let written = listed("created").iter().chain(listed("changed"));
         content.extend(

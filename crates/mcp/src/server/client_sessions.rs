@@ -1,7 +1,7 @@
 //! The sessions of one client: the main session, and the forks that the client made.
 
 use super::quota::{ClientQuota, ClientUser, SessionPlace};
-use cellblock_tools::{ToolRunner, Uses};
+use cellblock_tools::{ToolRunner, Uses, names};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub(super) const SESSION: &str = "session";
 /// The most forks of one client.
 const MAX_FORKS: usize = 8;
 /// Tools that read from a session without its interpreter.
-const READ_ONLY_TOOLS: [&str; 2] = ["file_reader", "list_files"];
+const READ_ONLY_TOOLS: [&str; 2] = [names::FILE_READER, names::LIST_FILES];
 
 /// The tool runners of one client, by the name of their session. Clones are the same sessions.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(super) struct ForkRunner {
 
 /// Whether calls of a tool may name a session.
 pub(super) fn takes_session(name: &str, uses: Uses) -> bool {
-    name != "fork" && (uses == Uses::Interpreter || READ_ONLY_TOOLS.contains(&name))
+    name != names::FORK && (uses == Uses::Interpreter || READ_ONLY_TOOLS.contains(&name))
 }
 
 impl ClientSessions {
