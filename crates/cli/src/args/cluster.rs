@@ -3,7 +3,7 @@
 use crate::failure::Usage;
 use crate::process;
 use cellblock_cluster::engine::{Engine, NodeRecord};
-use cellblock_cluster::nats::{NatsOptions, connect};
+use cellblock_cluster::nats::{NatsOptions, NatsTls, connect};
 use cellblock_cluster::{Measure, Runtime, TokioRuntime};
 use cellblock_server::{ClusterOptions, ServerError};
 use clap::Args;
@@ -21,9 +21,27 @@ pub(crate) struct EngineArgs {
     /// The servers of the cluster's engine: NATS 2.12 or newer with JetStream, as nats://HOST:PORT, separated by commas
     #[arg(long = "cluster", value_name = "URLS", value_delimiter = ',')]
     servers: Vec<String>,
-    /// A file with the credentials for these servers
+    /// A file with the credentials for these servers: as `nsc` writes them, or one line with the seed of an nkey, USER:PASSWORD or a token
     #[arg(long = "cluster-credentials", value_name = "FILE")]
     credentials: Option<PathBuf>,
+    /// Speak only TLS with these servers, and trust the authorities in this file, as PEM
+    #[arg(long = "cluster-tls-ca", value_name = "FILE")]
+    tls_authorities: Option<PathBuf>,
+    /// The certificate that is shown to these servers, as PEM
+    #[arg(
+        long = "cluster-tls-cert",
+        value_name = "FILE",
+        requires = "cluster_key"
+    )]
+    tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate, as PEM
+    #[arg(
+        id = "cluster_key",
+        long = "cluster-tls-key",
+        value_name = "FILE",
+        requires = "tls_certificate"
+    )]
+    tls_certificate_key: Option<PathBuf>,
     /// The name of the cluster, where several share the same servers
     #[arg(long, value_name = "NAME", default_value = "cellblock")]
     cluster_name: String,
@@ -49,6 +67,13 @@ impl EngineArgs {
         NatsOptions {
             servers: self.servers.clone(),
             credentials: self.credentials.clone(),
+            tls: NatsTls {
+                authorities: self.tls_authorities.clone(),
+                certificate: self
+                    .tls_certificate
+                    .clone()
+                    .zip(self.tls_certificate_key.clone()),
+            },
             prefix: self.cluster_name.clone(),
             replicas: self.servers.len().clamp(1, 3),
             shards: SHARDS,
@@ -65,11 +90,26 @@ impl EngineArgs {
         let engine = connected.map_err(|error| {
             Usage::hinted(
                 format!("--cluster {}: {error}", self.servers.join(",")),
-                "start the servers first; docs/cluster.md says how",
+                hint_of(&error.0),
             )
         })?;
         Ok((engine, clock))
     }
+}
+
+/// What to do when the servers cannot be used.
+fn hint_of(problem: &str) -> &'static str {
+    let problem = problem.to_ascii_lowercase();
+    if problem.contains("authorization") || problem.contains("nkey") {
+        return "the servers want other credentials: --cluster-credentials FILE names those of this cluster's account";
+    }
+    if ["tls", "certificate"]
+        .iter()
+        .any(|word| problem.contains(word))
+    {
+        return "--cluster-tls-ca FILE names the authority that the servers' certificates come from; docs/cluster-operations.md says how";
+    }
+    "start the servers first; docs/cluster.md says how"
 }
 
 /// How a server is one of several.

@@ -27,6 +27,8 @@ pub struct EngineReport {
     pub version: String,
     /// Whether the version is new enough.
     pub is_supported: bool,
+    /// Whether the connection to it is encrypted.
+    pub is_encrypted: bool,
     /// The streams of the cluster.
     pub streams: Vec<StreamReport>,
     /// The nodes whose lease has not lapsed.
@@ -113,6 +115,7 @@ pub async fn examine(
     let streams = streams.await;
     Ok(EngineReport {
         is_supported: client.is_server_compatible(2, 12, 0),
+        is_encrypted: info.tls_required || options.is_encrypted(),
         server: info.server_name,
         version: info.version,
         streams,

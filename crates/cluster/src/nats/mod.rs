@@ -13,6 +13,7 @@
 //! | blobs | `cb_blobs` | `cb.b.DIGEST`, `cb.b.DIGEST.CHUNK` | file, the last message of each subject, until no record names the blob |
 //! | router | none | `cb.r.NODE` | not kept |
 
+mod access;
 mod blobs;
 mod directory;
 mod events;
@@ -21,12 +22,13 @@ mod log;
 mod router;
 mod sessions;
 
+pub use access::NatsTls;
 pub use examine::{AppendReport, EngineReport, FileSync, StreamReport, StreamState, examine};
 
 use crate::engine::{Engine, EngineError};
 use crate::runtime::Runtime;
 use async_nats::jetstream::stream::{Config, StorageType};
-use async_nats::{ConnectOptions, ServerAddr};
+use async_nats::ServerAddr;
 use log::Log;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +46,10 @@ const MAX_EVENTS: i64 = 10_000;
 pub struct NatsOptions {
     /// The addresses of the servers.
     pub servers: Vec<String>,
-    /// A file with the credentials of this node.
+    /// A file with the credentials of this node: as `nsc` writes them, the seed of an nkey, `USER:PASSWORD` or a token.
     pub credentials: Option<PathBuf>,
+    /// How the connections to the servers are encrypted.
+    pub tls: NatsTls,
     /// What the names of all streams and subjects begin with: letters, digits, `-` or `_`.
     pub prefix: String,
     /// How many servers keep each message.
@@ -54,6 +58,14 @@ pub struct NatsOptions {
     pub shards: u8,
     /// How long a node lives without a heartbeat. 15 seconds or more: an election of servers takes up to nine.
     pub lease: Duration,
+}
+
+impl NatsOptions {
+    /// Whether connections without TLS are refused.
+    pub fn is_encrypted(&self) -> bool {
+        let is_named = |server: &String| server.starts_with("tls://");
+        self.tls.is_required() || self.servers.iter().all(is_named)
+    }
 }
 
 /// Connects to a cluster, and makes its streams if they are not there.
@@ -148,10 +160,7 @@ async fn client(
     for server in &options.servers {
         servers.push(server.parse::<ServerAddr>().map_err(failed)?);
     }
-    let mut connect = ConnectOptions::new();
-    if let Some(path) = &options.credentials {
-        connect = connect.credentials_file(path).await.map_err(failed)?;
-    }
+    let connect = access::connect_options(options)?;
     let reconnects = Arc::clone(reconnects);
     connect
         .ping_interval(SERVER_TIMEOUT)

@@ -103,7 +103,7 @@ mod files {
 /// An engine on the servers of `tests/cluster`, with streams of its own.
 #[cfg(feature = "nats")]
 fn with_nats(lease: Duration, check: Check) {
-    use cellblock_cluster::nats::{NatsOptions, connect};
+    use cellblock_cluster::nats::{NatsOptions, NatsTls, connect};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -115,6 +115,7 @@ fn with_nats(lease: Duration, check: Check) {
     let options = NatsOptions {
         servers: servers.split(',').map(str::to_owned).collect(),
         credentials: None,
+        tls: NatsTls::default(),
         prefix: format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
         replicas: 3,
         shards: 2,

@@ -6,7 +6,9 @@ use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, milliseconds, plural, size};
 use cellblock_cluster::engine::NodeRecord;
-use cellblock_cluster::nats::{AppendReport, EngineReport, FileSync, StreamState, examine};
+use cellblock_cluster::nats::{
+    AppendReport, EngineReport, FileSync, NatsOptions, StreamState, examine,
+};
 use cellblock_cluster::{Runtime, TokioRuntime};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -54,7 +56,7 @@ pub(super) fn run(args: &EngineArgs, as_json: bool, console: &Console) -> anyhow
             "sessions go on where they are, and their next cell waits; start the servers, most of them must run",
         )
     })?;
-    let findings = findings(&report, options.servers.len());
+    let findings = findings(&report, &options);
     let is_good = findings.iter().all(|finding| finding.mark != Mark::Bad);
     if as_json {
         console.print_json(&to_json(&report, &findings, is_good))?;
@@ -79,7 +81,8 @@ fn print(findings: &[Finding], console: &Console) -> std::io::Result<()> {
     Ok(())
 }
 
-fn findings(report: &EngineReport, servers: usize) -> Vec<Finding> {
+fn findings(report: &EngineReport, options: &NatsOptions) -> Vec<Finding> {
+    let servers = options.servers.len();
     let version = format!("{} has version {}", report.server, report.version);
     let mut found = vec![match report.is_supported {
         true => Finding::new(Mark::Good, "engine", version),
@@ -95,6 +98,7 @@ fn findings(report: &EngineReport, servers: usize) -> Vec<Finding> {
         .hint("name three: with fewer, one lost server stops all sessions"),
         _ => Finding::new(Mark::Good, "servers", format!("{servers} are named")),
     });
+    found.extend(encryption(report, options));
     found.extend(streams(report, servers));
     found.push(syncs(&report.syncs));
     found.push(match &report.append {
@@ -113,6 +117,25 @@ fn findings(report: &EngineReport, servers: usize) -> Vec<Finding> {
     }
     found.extend(nodes(&report.nodes));
     found
+}
+
+/// Whether others can read what nodes and servers say to each other. On one machine nobody can.
+fn encryption(report: &EngineReport, options: &NatsOptions) -> Option<Finding> {
+    let is_here = |server: &String| {
+        let host = server.rsplit('@').next().unwrap_or(server);
+        let host = host.split_once("://").map_or(host, |(_, host)| host);
+        ["127.", "localhost", "[::1]"]
+            .iter()
+            .any(|here| host.starts_with(here))
+    };
+    match report.is_encrypted {
+        true => Some(Finding::new(Mark::Good, "encryption", "TLS")),
+        false if options.servers.iter().all(is_here) => None,
+        false => Some(
+            Finding::new(Mark::Fair, "encryption", "records travel unencrypted")
+                .hint("give the servers a certificate, and the nodes --cluster-tls-ca"),
+        ),
+    }
 }
 
 const QUORUM_HINT: &str = "most servers of the engine must run: until they do, no cell ends and no session moves; nothing that was answered is lost";
