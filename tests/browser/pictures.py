@@ -8,7 +8,7 @@ import tempfile
 
 import openid_provider
 import scripted_model
-from conftest import ROOT, Server, ask, first_login, run
+from conftest import ROOT, Server, ask, first_login, read_web_files_from_the_tree, run
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 from test_organisation import organisation_options
@@ -120,6 +120,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cellblock-pictures-") as directory, sync_playwright() as playwright:
         arguments = ["--no-sandbox"] if os.getuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=arguments)
+        if os.environ.get("CELLBLOCK_WEB_FILES"):
+            read_web_files_from_the_tree(browser)
         server = Server(pathlib.Path(directory), scripted_model.start(), **organisation_options(openid_provider.start()))
         try:
             album = Album(browser, server, sys.argv[1:])
