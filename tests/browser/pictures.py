@@ -85,6 +85,8 @@ def session(album):
 def back(page):
     """Moves the slider two states back."""
     slider = page.get_by_label("Moment in the session")
+    # Its states come after the cells.
+    page.wait_for_function("slider => Number(slider.max) > 1", arg=slider.element_handle())
     for _ in range(2):
         slider.press("ArrowLeft")
     expect(page.get_by_text("You are looking at the state")).to_be_visible()
