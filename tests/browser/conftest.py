@@ -30,6 +30,15 @@ def send_report(to: str, subject: str) -> str:
 expect.set_options(timeout=60_000)
 
 
+# What was measured, for the report at the end. Speed is told there; no test fails for it.
+MEASURED = []
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in MEASURED:
+        terminalreporter.write_line(line)
+
+
 class Server:
     """A `cellblock serve` on a directory of its own."""
 
@@ -85,8 +94,23 @@ def browser():
         # Root cannot use Chromium's own sandbox.
         arguments = ["--no-sandbox"] if os.getuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=arguments)
+        if os.environ.get("CELLBLOCK_WEB_FILES"):
+            read_web_files_from_the_tree(browser)
         yield browser
         browser.close()
+
+
+def read_web_files_from_the_tree(browser):
+    """Gives pages the scripts and styles of the tree instead of those in the program, so that a change needs no build."""
+    make = browser.new_context
+
+    def new_context(**options):
+        context = make(**options)
+        web = ROOT / "crates/server/web"
+        context.route("**/assets/**", lambda route: route.fulfill(path=web / re.sub(r".*/assets/[^/]+/", "", route.request.url)))
+        return context
+
+    browser.new_context = new_context
 
 
 @pytest.fixture(scope="session")

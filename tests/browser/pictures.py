@@ -8,7 +8,7 @@ import tempfile
 
 import openid_provider
 import scripted_model
-from conftest import ROOT, Server, ask, first_login, run
+from conftest import ROOT, Server, ask, first_login, read_web_files_from_the_tree, run
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 from test_organisation import organisation_options
@@ -85,6 +85,8 @@ def session(album):
 def back(page):
     """Moves the slider two states back."""
     slider = page.get_by_label("Moment in the session")
+    # Its states come after the cells.
+    page.wait_for_function("slider => Number(slider.max) > 1", arg=slider.element_handle())
     for _ in range(2):
         slider.press("ArrowLeft")
     expect(page.get_by_text("You are looking at the state")).to_be_visible()
@@ -120,6 +122,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cellblock-pictures-") as directory, sync_playwright() as playwright:
         arguments = ["--no-sandbox"] if os.getuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=arguments)
+        if os.environ.get("CELLBLOCK_WEB_FILES"):
+            read_web_files_from_the_tree(browser)
         server = Server(pathlib.Path(directory), scripted_model.start(), **organisation_options(openid_provider.start()))
         try:
             album = Album(browser, server, sys.argv[1:])

@@ -71,13 +71,63 @@ def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_p
     expect(exchange.locator("pre.output").first).to_contain_text("sent to ada@example.org")
 
 
+def test_a_person_answers_in_the_place_of_a_call(open_page):
+    page = open_page("/")
+    exchange = ask(page, "Send the report")
+    card = exchange.get_by_label("send_report waits for your approval")
+    expect(card.get_by_role("button", name="Answer instead")).to_be_disabled()
+    card.get_by_label("Words to the model").fill("Ada has it already")
+    card.get_by_role("button", name="Answer instead").click()
+    expect(exchange.locator(".approval.decided")).to_contain_text("Answer instead")
+    expect(exchange.locator(".answer")).to_contain_text("was sent")
+    exchange.locator(".work-details").evaluate("element => element.open = true")
+    expect(exchange).to_contain_text("Ada has it already")
+    expect(exchange).not_to_contain_text("sent to")
+
+
+def test_an_answer_has_limits_of_its_own(open_page):
+    page = open_page("/")
+    page.get_by_role("button", name="Limits of the answer").click()
+    page.get_by_role("dialog").get_by_label("Steps").fill("1")
+    page.get_by_role("dialog").get_by_label("Time, such as").fill("5 min")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.locator(".composer .chip")).to_have_text(["Steps ≤ 1", "Time ≤ 5 min"])
+    exchange = ask(page, "What do 15000 become compounded?")
+    # The first step computes; the one that would answer is not allowed any more.
+    expect(exchange.locator(".answer .notice")).to_be_visible()
+    page.get_by_role("button", name="Remove the limit Steps").click()
+    expect(page.locator(".composer .chip")).to_have_text(["Time ≤ 5 min"])
+    exchange = ask(page, "What do 15000 become compounded?")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+
+
+def test_a_question_is_edited_and_its_cells_are_taken_back(open_page):
+    page = open_page("/")
+    first = ask(page, "What do 15000 become compounded?")
+    expect(first.locator(".answer")).to_contain_text("21386.41")
+    second = ask(page, "Is it still there?")
+    expect(second.locator(".answer")).to_contain_text("It is 15000.")
+    page.locator(".exchange").first.hover()
+    page.locator(".exchange").first.get_by_role("button", name="Edit and resend").click()
+    expect(page.get_by_label("Your question")).to_have_value("What do 15000 become compounded?")
+    expect(page.get_by_label("First take back what ran since then")).to_be_checked()
+    last = ask(page, "Is it still there, after all?")
+    # The variable is gone with the cells of both answers.
+    last.locator(".work-details").evaluate("element => element.open = true")
+    expect(last).to_contain_text("NameError")
+    expect(page.locator(".exchange.taken-back")).to_have_count(2)
+    expect(page.get_by_text("You edit an earlier question")).to_be_hidden()
+    page.reload()
+    expect(page.locator(".exchange.taken-back")).to_have_count(2)
+
+
 def test_a_host_is_asked_for_inside_a_running_cell(open_page):
     page = open_page("/")
     exchange = ask(page, "Fetch the page")
     card = exchange.locator(".approval")
     expect(card).to_contain_text("The code wants to reach localhost:9")
     expect(card.locator("textarea")).to_have_count(0)
-    card.get_by_label("Reason for the model").fill("use the file")
+    card.get_by_label("Words to the model").fill("use the file")
     card.get_by_role("button", name="Reject").click()
     expect(exchange.locator(".answer")).to_contain_text("It cannot be reached.")
     exchange.locator(".work-details").evaluate("element => element.open = true")
@@ -377,14 +427,24 @@ def test_tokens_are_made_and_users_invited(open_page):
     page = open_page("/admin/tokens")
     page.get_by_role("button", name="New token").click()
     page.get_by_role("dialog").get_by_label("Name").fill("notebook")
+    page.get_by_role("dialog").get_by_label("Scopes").select_option("read")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.locator(".secret-text")).to_contain_text("cb_")
+    expect(page.get_by_role("row", name="notebook").get_by_role("cell").nth(1)).to_have_text("read")
     page.get_by_role("link", name="Users").click()
     page.get_by_role("button", name="New user").click()
     page.get_by_role("dialog").get_by_label("Name").fill("mei")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.locator(".secret-text")).to_contain_text("/setup#")
     expect(page.get_by_role("row", name="mei")).to_be_visible()
+    page.get_by_role("button", name="Limits of mei").click()
+    page.get_by_role("dialog").get_by_label("Live sessions", exact=True).fill("3")
+    page.get_by_role("dialog").get_by_label("Cost of models a day").fill("1.5")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    quotas = next(entry["quotas"] for entry in page.request.get("/v1/users").json()["users"] if entry["user"]["name"] == "mei")
+    # What was not changed is what it was.
+    assert (quotas["sessions"], quotas["cost_per_day"], quotas["runs"], quotas["memory"]) == (3, 1.5, 50, 800 << 30)
 
 
 def test_the_api_is_shown_and_searched(open_page):

@@ -5,7 +5,7 @@ use crate::runtimes::{KEEP_WARM, Runtimes};
 use crate::{Error, SessionBuilder};
 use cellblock_env::{
     Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
-    Requirements, Search,
+    Requirements, Search, StoredEnvironment,
 };
 use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
 use cellblock_session::journal::Journals;
@@ -124,6 +124,11 @@ impl Host {
     /// with a header. Made if need be.
     pub async fn environment_of(&self, env: &str) -> Result<Environment, Error> {
         self.environment_with(self.requirements_of(env)?).await
+    }
+
+    /// The environments and layers on disk, the last used first, as `cellblock env list` shows them. Reads the disk, so it blocks.
+    pub fn stored_environments(&self) -> Vec<StoredEnvironment> {
+        self.state.packages.environments().list()
     }
 
     /// What a name or a file asks for.

@@ -482,9 +482,6 @@ impl AppState {
             wall_ms: i64::try_from(micros.div_ceil(1000)).unwrap_or(i64::MAX),
             ..UsageRow::default()
         };
-        let (state, user) = (self.clone(), user.to_owned());
-        tokio::spawn(async move {
-            let _ = state.store().add_usage(&user, used).await;
-        });
+        self.store().post_usage(user, used);
     }
 }

@@ -186,10 +186,7 @@ async fn identify(state: &AppState, headers: &HeaderMap) -> Result<Option<Found>
             None => None,
         },
         _ => match login_hash(headers) {
-            Some(hash) => match state.store().login(hash).await? {
-                Some(id) => state.store().user(&id).await?,
-                None => None,
-            },
+            Some(hash) => state.store().user_of_login(hash).await?,
             None => None,
         },
     };
@@ -215,15 +212,15 @@ async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
         .and_then(|rest| rest.split_once('_'))
         .map(|(id, _)| id)
         .ok_or_else(wrong)?;
-    let token = state.store().token(id).await?.ok_or_else(wrong)?;
+    // One question to the thread of the store, because every request of a program asks it.
+    let found = state.store().token_with_user(id).await?;
+    let (token, user) = found.ok_or_else(wrong)?;
     let now = state.store().now();
     let is_right = bool::from(token.hash.as_slice().ct_eq(&hash_of(text)));
     let is_expired = token.expires_at.is_some_and(|at| at < now);
-    if !is_right || is_expired {
+    if !is_right || is_expired || user.disabled {
         return Err(wrong());
     }
-    let user = state.store().user(&token.user).await?;
-    let user = user.filter(|user| !user.disabled).ok_or_else(wrong)?;
     // To the minute, so that a busy program does not write with each request. The clock may have been set back since.
     if token.used_at.is_none_or(|at| now.abs_diff(at) >= 60) {
         state.store().note_token_used(&token.id).await?;

@@ -17,7 +17,7 @@ pub(super) fn routes() -> Vec<Route> {
             Method::GET,
             "/v1/machine",
             admin,
-            "What the machine offers: walls, Python, packages",
+            "What the machine offers: walls, Python, packages, environments",
             machine,
         ),
         Route::new(
@@ -64,8 +64,24 @@ async fn machine(State(state): State<AppState>) -> Result<Json<Value>, ApiError>
         "walls": walls,
         "python": environment.interpreter.version.to_string(),
         "packages": packages.collect::<Vec<Value>>(),
+        "environments": environments(&state).await?,
         "readers": state.readers(),
     })))
+}
+
+/// What `cellblock env list` shows, without paths of the server.
+async fn environments(state: &AppState) -> Result<Vec<Value>, ApiError> {
+    let host = state.host().clone();
+    let stored = tokio::task::spawn_blocking(move || host.stored_environments()).await;
+    let stored = stored.map_err(|error| ApiError::internal(error.to_string()))?;
+    let told = stored.iter().map(|stored| {
+        json!({
+            "id": stored.id, "kind": stored.kind, "names": stored.names, "python": stored.python.to_string(),
+            "requirements": stored.requirements, "packages": stored.packages.len(), "bytes": stored.bytes,
+            "made_at": stored.made, "used_at": stored.used, "in_use": stored.in_use,
+        })
+    });
+    Ok(told.collect())
 }
 
 async fn live(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {

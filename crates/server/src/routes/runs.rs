@@ -214,7 +214,11 @@ fn live(state: &AppState, caller: &Caller, id: &str) -> Result<Arc<LiveRun>, Api
         .runs()
         .get(caller.id(), id)
         .filter(|run| !run.is_over());
-    run.ok_or_else(|| ApiError::conflict("ended", "the run does not go on any more"))
+    run.ok_or_else(ended)
+}
+
+fn ended() -> ApiError {
+    ApiError::conflict("ended", "the run does not go on any more")
 }
 
 async fn cancel(
@@ -222,7 +226,10 @@ async fn cancel(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    find(&state, &caller, &id).await?;
+    // A run is told as ended a moment before it leaves memory: a caller that has read it is told the same here.
+    if find(&state, &caller, &id).await?.status != "running" {
+        return Err(ended());
+    }
     live(&state, &caller, &id)?.cancel.cancel();
     Ok(Json(json!({})))
 }

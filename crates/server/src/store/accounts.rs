@@ -216,7 +216,11 @@ fn insert(
     find(db, "id", id)
 }
 
-fn find(db: &rusqlite::Connection, column: &str, value: &str) -> rusqlite::Result<Option<User>> {
+pub(super) fn find(
+    db: &rusqlite::Connection,
+    column: &str,
+    value: &str,
+) -> rusqlite::Result<Option<User>> {
     let query = format!("SELECT {COLUMNS} FROM users WHERE {column} = ?");
     db.prepare_cached(&query)?
         .query_row([value], user)

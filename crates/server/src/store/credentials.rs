@@ -1,6 +1,7 @@
 //! Logins of browsers, one-time links and API tokens in the store. Only hashes of secrets are kept.
 
-use super::{Store, StoreError, accounts::User};
+use super::accounts::{User, find};
+use super::{Store, StoreError};
 use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,13 +78,15 @@ impl Store {
         .await
     }
 
-    /// The id of the user with this login, if it has not expired.
-    pub(crate) async fn login(&self, hash: [u8; 32]) -> Result<Option<String>, StoreError> {
+    /// The user with this login, if it has not expired.
+    pub(crate) async fn user_of_login(&self, hash: [u8; 32]) -> Result<Option<User>, StoreError> {
         let now = self.now();
         self.call(move |db| {
-            db.prepare_cached("SELECT user FROM logins WHERE hash = ? AND expires_at >= ?")?
-                .query_row(params![hash, now], |row| row.get(0))
-                .optional()
+            let id = db
+                .prepare_cached("SELECT user FROM logins WHERE hash = ? AND expires_at >= ?")?
+                .query_row(params![hash, now], |row| row.get::<_, String>(0))
+                .optional()?;
+            id.map_or(Ok(None), |id| find(db, "id", &id))
         })
         .await
     }
@@ -201,14 +204,23 @@ impl Store {
         .await
     }
 
-    /// The token with this id, of any owner.
-    pub(crate) async fn token(&self, id: &str) -> Result<Option<TokenRow>, StoreError> {
+    /// The token with this id and its owner.
+    pub(crate) async fn token_with_user(
+        &self,
+        id: &str,
+    ) -> Result<Option<(TokenRow, User)>, StoreError> {
         let id = id.to_owned();
         self.call(move |db| {
             let query = format!("SELECT {TOKEN} FROM tokens WHERE id = ?");
-            db.prepare_cached(&query)?
+            let found = db
+                .prepare_cached(&query)?
                 .query_row([&id], token)
-                .optional()
+                .optional()?;
+            let Some(token) = found else {
+                return Ok(None);
+            };
+            let user = find(db, "id", &token.user)?;
+            Ok(user.map(|user| (token, user)))
         })
         .await
     }

@@ -73,7 +73,30 @@ impl Drop for StoreThread {
     }
 }
 
-type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+type Work = Box<dyn FnOnce(&mut Writer) + Send>;
+
+/// The connection, and whether a commit waits for the disk.
+struct Writer {
+    db: Connection,
+    is_synced: bool,
+}
+
+impl Writer {
+    /// Does some work whose commit waits for the disk, or not. The mode is told to SQLite only when it changes: that takes as long as a
+    /// small write.
+    fn work<T>(
+        &mut self,
+        is_synced: bool,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        if self.is_synced != is_synced {
+            let mode = if is_synced { "FULL" } else { "NORMAL" };
+            self.db.pragma_update(None, "synchronous", mode)?;
+            self.is_synced = is_synced;
+        }
+        work(&mut self.db)
+    }
+}
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -193,12 +216,16 @@ impl Store {
         })?;
         let mut connection = connect(&path).map_err(|error| store_error(&path, &error))?;
         migrations::run(&mut connection, &path)?;
+        let mut writer = Writer {
+            db: connection,
+            is_synced: true,
+        };
         let (work, jobs) = channel::<Work>();
         let started = thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || {
                 for job in jobs {
-                    job(&mut connection);
+                    job(&mut writer);
                 }
             });
         let thread = started.map_err(|source| StoreError::Unusable {
@@ -229,9 +256,17 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.call_with(true, work).await
+    }
+
+    async fn call_with<T: Send + 'static>(
+        &self,
+        is_synced: bool,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job: Work = Box::new(move |connection| {
-            let _ = reply.send(work(connection));
+        let job: Work = Box::new(move |writer| {
+            let _ = reply.send(writer.work(is_synced, work));
         });
         let gone = || StoreError::Query {
             path: self.path.as_ref().clone(),
@@ -250,7 +285,7 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.call(|db| unsynced(db, work)).await
+        self.call_with(false, work).await
     }
 
     /// Like [`call_unsynced`](Store::call_unsynced), without a wait for the answer. What is asked of the store later sees what was done.
@@ -259,8 +294,9 @@ impl Store {
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) {
         let (path, trouble) = (Arc::clone(&self.path), self.trouble.clone());
-        let job: Work = Box::new(move |db| {
-            let done = unsynced(db, work).map_err(|error| store_error(&path, &error));
+        let job: Work = Box::new(move |writer| {
+            let done = writer.work(false, work);
+            let done = done.map_err(|error| store_error(&path, &error));
             trouble.tell(&done);
         });
         // The thread is there as long as the store is open.
@@ -314,13 +350,3 @@ fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests;
-
-fn unsynced<T>(
-    db: &mut Connection,
-    work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    db.pragma_update(None, "synchronous", "NORMAL")?;
-    let done = work(db);
-    db.pragma_update(None, "synchronous", "FULL")?;
-    done
-}

@@ -1,7 +1,7 @@
 //! What users have used on a day, for quotas.
 
 use super::{Store, StoreError};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,8 +74,21 @@ impl Store {
 
     /// Adds to what a user has used today.
     pub(crate) async fn add_usage(&self, user: &str, added: UsageRow) -> Result<(), StoreError> {
+        self.call_unsynced(self.adding_usage(user, added)).await
+    }
+
+    /// Like [`add_usage`](Store::add_usage), without a wait: every cell does this, and its answer must not wait for a thread.
+    pub(crate) fn post_usage(&self, user: &str, added: UsageRow) {
+        self.post_unsynced(self.adding_usage(user, added));
+    }
+
+    fn adding_usage(
+        &self,
+        user: &str,
+        added: UsageRow,
+    ) -> impl FnOnce(&mut Connection) -> rusqlite::Result<()> + Send + use<> {
         let (user, today, known) = (user.to_owned(), self.today(), self.known_usage.clone());
-        self.call_unsynced(move |db| {
+        move |db| {
             db.prepare_cached(
                 "INSERT INTO usage (user, day, cells, wall_ms, tokens, cost) VALUES (?, ?, ?, ?, ?, ?) \
                  ON CONFLICT (user, day) DO UPDATE SET cells = cells + excluded.cells, \
@@ -91,8 +104,7 @@ impl Store {
             ])?;
             known.add(&user, today, added);
             Ok(())
-        })
-        .await
+        }
     }
 
     /// What a user has used today.

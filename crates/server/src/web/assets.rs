@@ -38,6 +38,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/display.js",
     "js/dom.js",
     "js/dropped_files.js",
+    "js/edited_question.js",
     "js/editor.js",
     "js/evaluations_page.js",
     "js/lanes.js",
@@ -50,6 +51,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/reference_page.js",
     "js/requests.js",
     "js/run_actions.js",
+    "js/run_limits.js",
     "js/run_page.js",
     "js/run_view.js",
     "js/runs_page.js",
@@ -65,6 +67,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/terminal_screen.js",
     "js/texts.js",
     "js/time_ribbon.js",
+    "js/user_limits.js",
 ];
 
 /// One file as it is sent.

@@ -74,6 +74,11 @@ async fn an_administrator_sees_the_machine_and_ends_sessions_that_come_back() {
             .is_some_and(|walls| walls.len() > 3),
         "{machine}"
     );
+    let environments = machine["environments"].as_array();
+    assert!(
+        environments.is_some_and(|all| all.iter().all(|one| one["path"].is_null())),
+        "environments are told without paths of the server: {machine}"
+    );
     let live = admin.get("/v1/live").await.json();
     assert_eq!(
         (&live["users"][0]["name"], &live["users"][0]["sessions"]),

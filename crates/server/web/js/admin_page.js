@@ -4,10 +4,13 @@ import { h, icon, button, replace, ask, toast } from "./dom.js";
 import { t, moment, number, size, duration } from "./texts.js";
 import { get, post, put, request, remove, path } from "./api.js";
 import { copy } from "./cell_view.js";
+import { askLimits } from "./user_limits.js";
 
 /** @typedef {import("./main.js").App} App */
 
 const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "live", "machine", "nodes", "audit"]);
+/** What a token may do, as an ordinary user chooses it. */
+const SCOPES = ["read, run", "read"];
 /** How often the list of nodes is read again. */
 const NODES_PERIOD_MS = 3_000;
 
@@ -24,28 +27,28 @@ export async function page(app, section = "tokens") {
   // On a phone the links are wider than the page.
   links.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "live" && isAdmin ? live : section === "machine" && isAdmin ? machine : section === "nodes" && isCluster ? nodes : section === "account" ? account : tokens;
-  await show(place);
+  await show(place, isAdmin);
   return {};
 }
 
-/** @param {HTMLElement} place */
-async function tokens(place) {
+/** @param {HTMLElement} place @param {boolean} isAdmin */
+async function tokens(place, isAdmin) {
   const { tokens: list } = await get("/v1/tokens");
   const add = async () => {
     const values = await ask({ title: t("admin.new_token"), confirm: t("app.save"), cancel: t("app.cancel"), fields: [
-      { name: "name", label: t("admin.name") }, { name: "days", label: t("admin.days"), type: "number", value: "90" }] });
+      { name: "name", label: t("admin.name") }, { name: "scopes", label: t("admin.scopes"), options: isAdmin ? [...SCOPES, "admin"] : SCOPES }, { name: "days", label: t("admin.days"), type: "number", value: "90" }] });
     if (!values) return;
     await attempt(async () => {
       const days = Number(values.days);
-      const made = await post("/v1/tokens", { name: values.name, ...(days > 0 ? { expires_in: Math.round(days * 86_400) } : {}) });
-      await tokens(place);
+      const made = await post("/v1/tokens", { name: values.name, scopes: values.scopes.split(", "), ...(days > 0 ? { expires_in: Math.round(days * 86_400) } : {}) });
+      await tokens(place, isAdmin);
       secretView(place, t("admin.token_once"), made.token);
     });
   };
   replace(place, h("div", { class: "row spread section-head" }, h("p", { class: "muted" }, t("admin.tokens_lead"), " ", h("a", { href: "/reference" }, t("reference.title"))), button({ icon: "plus", label: t("admin.new_token"), kind: "primary", onclick: () => void add() })),
     table([t("admin.name"), t("admin.scopes"), t("admin.created"), t("admin.expires"), t("admin.last_used"), ""], list.map((/** @type {any} */ token) => [
       token.name, [token.scopes].flat().join(", "), moment(token.created_at), token.expires_at ? new Date(token.expires_at * 1000).toLocaleDateString() : t("admin.never"), token.used_at ? moment(token.used_at) : "–",
-      button({ icon: "trash", label: t("admin.delete_token", { name: token.name }), isIconOnly: true, kind: "quiet", onclick: () => void drop(t("admin.delete_token", { name: token.name }), "", path("v1", "tokens", token.id), () => tokens(place)) })])));
+      button({ icon: "trash", label: t("admin.delete_token", { name: token.name }), isIconOnly: true, kind: "quiet", onclick: () => void drop(t("admin.delete_token", { name: token.name }), "", path("v1", "tokens", token.id), () => tokens(place, isAdmin)) })])));
 }
 
 /** The caller's limits, what was used of them, and the password. @param {HTMLElement} place */
@@ -84,14 +87,22 @@ async function users(place) {
     const made = await post(`${path("v1", "users", user.id)}/link`);
     secretView(place, t("admin.link_once"), location.origin + made.path);
   });
+  const limits = (/** @type {any} */ user, /** @type {any} */ quotas) => attempt(async () => {
+    const chosen = await askLimits(user.name, quotas);
+    if (!chosen) return;
+    await request("PATCH", path("v1", "users", user.id), { quotas: chosen });
+    await users(place);
+    toast(t("admin.limits_saved", { name: user.name }));
+  });
   const lock = (/** @type {any} */ user) => attempt(async () => {
     await request("PATCH", path("v1", "users", user.id), { disabled: !user.disabled });
     await users(place);
   });
   replace(place, h("div", { class: "row spread section-head" }, h("p", { class: "muted" }, t("admin.users_lead")), button({ icon: "plus", label: t("admin.new_user"), kind: "primary", onclick: () => void add() })),
-    table([t("admin.name"), t("admin.role"), t("admin.sessions"), t("admin.created"), ""], list.map((/** @type {{ user: any, live_sessions: number }} */ { user, live_sessions: live }) => [
+    table([t("admin.name"), t("admin.role"), t("admin.sessions"), t("admin.created"), ""], list.map((/** @type {{ user: any, quotas: any, live_sessions: number }} */ { user, quotas, live_sessions: live }) => [
       h("span", { class: user.disabled ? "muted" : undefined }, user.name, user.disabled ? ` (${t("admin.locked")})` : ""), h("span", { class: `badge ${user.role === "admin" ? "accent" : ""}` }, user.role), String(live), moment(user.created_at),
       h("div", { class: "row" },
+        button({ icon: "clock", label: t("admin.limits", { name: user.name }), isIconOnly: true, kind: "quiet", onclick: () => void limits(user, quotas) }),
         button({ icon: "key", label: t("admin.new_link", { name: user.name }), isIconOnly: true, kind: "quiet", onclick: () => void link(user) }),
         button({ icon: "shield", label: t(user.disabled ? "admin.unlock" : "admin.lock", { name: user.name }), isIconOnly: true, kind: "quiet", onclick: () => void lock(user) }),
         button({ icon: "trash", label: t("admin.delete_user", { name: user.name }), isIconOnly: true, kind: "quiet", onclick: () => void drop(t("admin.delete_user", { name: user.name }), t("admin.delete_user_text"), path("v1", "users", user.id), () => users(place)) }))])));
@@ -186,5 +197,15 @@ async function machine(place) {
   const found = await get("/v1/machine");
   const walls = found.walls.map((/** @type {any} */ wall) => h("li", { class: "row" }, h("span", { class: `badge ${wall.works ? "good" : "bad"}` }, t(wall.works ? "admin.works" : "admin.fails")), h("span", { class: "grow" }, wall.name, wall.version ? ` ${wall.version}` : "", wall.works ? null : h("div", { class: "small muted" }, `${wall.why}. ${wall.remedy ?? ""}`))));
   replace(place, h("p", { class: "muted" }, `Cellblock ${found.version} · Python ${found.python}`), h("h2", { class: "section" }, t("admin.walls")), h("ul", { class: "plain-list" }, walls),
-    h("h2", { class: "section" }, t("admin.packages", { count: found.packages.length })), h("p", { class: "small" }, found.packages.length === 0 ? t("admin.no_packages") : found.packages.map((/** @type {any} */ entry) => `${entry.name} ${entry.version}`).join(", ")));
+    h("h2", { class: "section" }, t("admin.packages", { count: found.packages.length })), h("p", { class: "small" }, found.packages.length === 0 ? t("admin.no_packages") : found.packages.map((/** @type {any} */ entry) => `${entry.name} ${entry.version}`).join(", ")),
+    h("h2", { class: "section" }, t("admin.environments")), environments(found.environments));
+}
+
+/** The sets of packages on disk. @param {any[]} all */
+function environments(all) {
+  if (all.length === 0) return h("p", { class: "small muted" }, t("admin.no_environments"));
+  const name = (/** @type {any} */ entry) => entry.names.join(", ") || entry.requirements.join(" ") || entry.id.slice(0, 8);
+  return table([t("admin.name"), "Python", t("admin.package_count"), t("admin.size"), t("admin.used")], all.map((entry) => [
+    h("span", { class: "mono small" }, name(entry)), entry.python, String(entry.packages), size(entry.bytes), entry.in_use ? h("span", { class: "badge good" }, t("admin.in_use")) : moment(entry.used_at),
+  ]));
 }

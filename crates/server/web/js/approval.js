@@ -18,7 +18,8 @@ export function approvalCard(request, decide) {
   const original = JSON.stringify(request.arguments ?? {}, null, 2);
   const entries = Object.entries(request.arguments ?? {});
   const problem = h("div", { class: "small bad-text", role: "alert", hidden: true });
-  const reason = h("input", { class: "input", placeholder: t("approval.reason"), "aria-label": t("approval.reason") });
+  const reason = h("input", { class: "input", placeholder: t("approval.reason"), "aria-label": t("approval.reason"), oninput: () => { answer.disabled = reason.value.trim() === ""; } });
+  const answer = button({ icon: "chat", label: t("approval.respond"), attributes: { disabled: true, title: t("approval.respond_hint") }, onclick: () => void finish({ decision: "respond", text: reason.value.trim() }) });
   /** @type {Array<() => [string, any]>} */
   const readers = [];
   const fields = isHost ? [] : entries.map(([name, value]) => {
@@ -30,7 +31,7 @@ export function approvalCard(request, decide) {
   });
   const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void accepted() });
   const buttons = h("div", { class: "row wrap" }, accept,
-    isHost ? null : button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
+    isHost ? null : button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }), answer,
     button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", ...(reason.value ? { text: reason.value } : {}) }) }));
   const card = h("section", { class: "approval card", "aria-label": title },
     h("div", { class: "row" }, icon("shield"), h("strong", null, title)),
@@ -60,6 +61,7 @@ export function approvalCard(request, decide) {
   /** @param {Decision} decision */
   async function finish(decision) {
     for (const control of buttons.querySelectorAll("button")) control.disabled = true;
+    problem.hidden = true;
     try {
       await decide(decision);
       decidedCard(card, decision.decision);
@@ -67,6 +69,7 @@ export function approvalCard(request, decide) {
       problem.hidden = false;
       problem.textContent = error instanceof Error ? error.message : String(error);
       for (const control of buttons.querySelectorAll("button")) control.disabled = false;
+      answer.disabled = reason.value.trim() === "";
     }
   }
   return card;
@@ -75,7 +78,8 @@ export function approvalCard(request, decide) {
 /** Shows what was decided in place of the question, also where another person decided. @param {HTMLElement} card @param {string} decision */
 export function decidedCard(card, decision) {
   const isRefused = decision === "reject" || decision === "dropped";
-  const word = t(isRefused ? "approval.reject" : decision === "edit" ? "approval.accept_edited" : "approval.accept");
+  const words = /** @type {Record<string, string>} */ ({ edit: "accept_edited", respond: "respond", always: "always" });
+  const word = t(`approval.${isRefused ? "reject" : (words[decision] ?? "accept")}`);
   card.classList.add("decided");
   replace(card, h("div", { class: "row small muted" }, icon(isRefused ? "close" : "check"), t("approval.done", { decision: word })));
 }

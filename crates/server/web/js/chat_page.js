@@ -1,14 +1,19 @@
 // The chat: questions to the agent over one session.
 
-import { h, icon, button, replace, ask, toast, stickToEnd } from "./dom.js";
+import { h, icon, button, append, replace, ask, toast, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
 import { get, post, put, remove, path, fileAddress } from "./api.js";
 import { follow } from "./stream.js";
 import { RunView, replay } from "./run_view.js";
 import { runActions } from "./run_actions.js";
 import { acceptFiles, complain } from "./dropped_files.js";
+import { EditedQuestion, markTakenBack } from "./edited_question.js";
+import { RunLimits } from "./run_limits.js";
 
 /** @typedef {import("./main.js").App} App */
+
+/** How long the events of earlier answers may take before it is looked which of their cells were taken back. */
+const MARK_DELAY_MS = 600;
 
 /** @param {App} app @param {string} [id] */
 export async function page(app, id) {
@@ -30,6 +35,10 @@ class ChatPage {
     this.running = null;
     /** @type {Array<{ close: () => void }>} */
     this.streams = [];
+    /** @type {import("./edited_question.js").Exchange[]} */
+    this.exchanges = [];
+    this.edited = new EditedQuestion();
+    this.limits = new RunLimits();
 
     this.heading = h("h1", { class: "ellipsis" }, "");
     this.sessionLink = h("a", { class: "button", hidden: true }, icon("cells"), h("span", { class: "hide-phone" }, t("chat.open_session")));
@@ -51,8 +60,8 @@ class ChatPage {
     this.verify = h("input", { type: "checkbox" });
     this.sendButton = button({ icon: "send", label: t("chat.send"), isIconOnly: true, kind: "primary", onclick: () => void this.send(), attributes: { class: "button primary icon-only round" } });
     this.stopButton = button({ icon: "stop", label: t("chat.stop"), isIconOnly: true, kind: "danger", onclick: () => void this.stop(), attributes: { class: "button danger icon-only round", hidden: true } });
-    this.composer = h("div", { class: "composer card chat-composer" }, this.chips, this.question,
-      h("div", { class: "row spread composer-foot" }, h("div", { class: "row" }, button({ icon: "clip", label: t("chat.attach"), isIconOnly: true, kind: "quiet", onclick: () => this.chooser.click() }), this.chooser, this.model, h("label", { class: "row small muted check", title: t("runs.verify_hint") }, this.verify, t("runs.verify"))), h("div", { class: "row" }, this.stopButton, this.sendButton)));
+    this.composer = h("div", { class: "composer card chat-composer" }, this.edited.element, this.chips, this.limits.element, this.question,
+      h("div", { class: "row spread composer-foot" }, h("div", { class: "row" }, button({ icon: "clip", label: t("chat.attach"), isIconOnly: true, kind: "quiet", onclick: () => this.chooser.click() }), this.chooser, this.limits.button, this.model, h("label", { class: "row small muted check", title: t("runs.verify_hint") }, this.verify, t("runs.verify"))), h("div", { class: "row" }, this.stopButton, this.sendButton)));
     this.scroller = h("div", { class: "scroll" }, h("div", { class: "column" }, this.welcome, this.messages));
     this.end = stickToEnd(this.scroller);
     this.app.main.className = "chat-page";
@@ -78,6 +87,7 @@ class ChatPage {
     this.showSession(chat.session);
     for (const run of chat.runs) this.showRun(run);
     this.toEnd();
+    this.markSoon();
   }
 
   /** @param {string | null | undefined} session */
@@ -117,12 +127,15 @@ class ChatPage {
         history.replaceState(null, "", `/chats/${this.id}`);
       }
       const address = path("v1", "chats", this.id);
+      await this.edited.takeBack(address, this.session, this.exchanges);
       const names = await this.upload(address);
       const text = names.length > 0 ? `${question}\n\n${t("chat.files_note", { names: names.join(", ") })}` : question;
-      const run = await post(`${address}/messages`, { text, ...(this.model.value ? { model: this.model.value } : {}), ...(this.verify.checked ? { verify: true } : {}) });
+      const run = await post(`${address}/messages`, { text, ...(this.model.value ? { model: this.model.value } : {}), ...(this.verify.checked ? { verify: true } : {}), ...this.limits.values });
       this.question.value = "";
       this.files = [];
       this.showChips();
+      this.edited.stop();
+      this.markSoon();
       this.grow();
       this.showRun({ ...run, status: "running" });
       this.app.refresh();
@@ -153,8 +166,11 @@ class ChatPage {
         void this.ended(run.id);
       },
     });
-    const edit = button({ icon: "edit", label: t("chat.edit"), isIconOnly: true, kind: "quiet", onclick: () => { this.question.value = run.question; this.grow(); this.question.focus(); } });
-    this.messages.append(h("article", { class: "exchange" }, h("div", { class: "asked" }, edit, h("div", { class: "bubble" }, run.question)), view.element));
+    const exchange = { view, element: h("article", { class: "exchange" }) };
+    const edit = button({ icon: "edit", label: t("chat.edit"), isIconOnly: true, kind: "quiet", onclick: () => this.edit(run.question, exchange) });
+    append(exchange.element, [h("div", { class: "asked" }, edit, h("div", { class: "bubble" }, run.question)), view.element]);
+    this.exchanges.push(exchange);
+    this.messages.append(exchange.element);
     if (run.status === "running") {
       this.running = run.id;
       this.sendButton.hidden = true;
@@ -171,6 +187,19 @@ class ChatPage {
       onGone: () => void this.showRecord(view, run),
     });
     this.streams.push(stream);
+  }
+
+  /** @param {string} question @param {import("./edited_question.js").Exchange} exchange */
+  edit(question, exchange) {
+    this.question.value = question;
+    this.grow();
+    this.question.focus();
+    this.edited.begin(exchange, this.exchanges);
+  }
+
+  /** Marks the answers whose cells were taken back, here or in the session, once their events are there. */
+  markSoon() {
+    setTimeout(() => void markTakenBack(this.session, this.exchanges), MARK_DELAY_MS);
   }
 
   /** A run whose events are not in the server's memory any more, from its record. @param {RunView} view @param {any} run */

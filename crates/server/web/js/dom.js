@@ -165,7 +165,7 @@ export function ask(options) {
         h("span", null, field.label),
         field.options
           ? h("select", { name: field.name, class: "input" }, field.options.map((option) => h("option", { value: option }, option)))
-          : h("input", { name: field.name, type: field.type ?? "text", value: field.value ?? "", class: "input" }),
+          : h("input", { name: field.name, type: field.type ?? "text", value: field.value ?? "", class: "input", ...(field.type === "number" ? { min: 0, step: "any" } : {}) }),
       ),
     );
     const form = h(

@@ -83,6 +83,8 @@ async function shell(user, models) {
   document.addEventListener("click", followLinks);
   window.addEventListener("popstate", () => void route(app, sidebar));
   await route(app, sidebar);
+  // The browser test tells how long this took.
+  performance.mark("ready");
 
   /** @param {string} address @param {{ replace?: boolean }} [options] */
   function go(address, options) {

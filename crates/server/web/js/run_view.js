@@ -33,6 +33,8 @@ export class RunView {
     this.cell = null;
     /** @type {Map<string, HTMLElement>} */
     this.approvals = new Map();
+    /** @type {number[]} the numbers of the cells that ran */
+    this.cells = [];
     this.count = 0;
     /** @type {any} */
     this.usage = null;
@@ -234,6 +236,7 @@ export class RunView {
   result(result, body) {
     if (body.dataset.result) return;
     body.dataset.result = "true";
+    if (result.cell) this.cells.push(result.cell);
     const hadParts = body.childElementCount > 0;
     const view = new CellView({ number: result.cell, code: "", by: "agent", status: result.status, isUndone: false, result: hadParts ? { ...result, output: "", stdout: "", stderr: "", displays: [] } : result, restored: false }, { session: this.context.session() ?? "" });
     append(body, [...view.body.childNodes]);

@@ -261,10 +261,7 @@ impl Bench {
             Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
             Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
             Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
-            Row::ServerCell => {
-                server::added_by_http(self.session(Strategy::Process).await?, self.repetitions)
-                    .await?
-            }
+            Row::ServerCell => server::added_by_http(self.repetitions).await?,
             Row::ServerMemory => server::memory(self.repetitions / 20).await?,
             Row::ServerFirstByte => server::first_bytes(self.repetitions / 5).await?,
             Row::PackageImport
@@ -298,24 +295,25 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Milliseconds that a way in adds to a cell, cell by cell: `call` runs [`ADDED_CODE`] there, and the session runs it just before.
+/// Milliseconds that a way in adds to a cell, cell by cell: `call` runs [`ADDED_CODE`] there, and `alone` runs it just before without
+/// that way.
 async fn added_by(
-    session: Session,
     repetitions: usize,
+    mut alone: impl AsyncFnMut() -> anyhow::Result<()>,
     mut call: impl AsyncFnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<f64>> {
+    alone().await?;
     call().await?;
     let mut values = Vec::new();
     for _ in 0..repetitions {
         tokio::time::sleep(GAP).await;
         let begun = Instant::now();
-        session.run(ADDED_CODE).await?;
-        let alone = begun.elapsed();
+        alone().await?;
+        let without = begun.elapsed();
         tokio::time::sleep(GAP).await;
         let begun = Instant::now();
         call().await?;
-        values.push((begun.elapsed().as_secs_f64() - alone.as_secs_f64()) * 1e3);
+        values.push((begun.elapsed().as_secs_f64() - without.as_secs_f64()) * 1e3);
     }
-    session.close().await;
     Ok(values)
 }

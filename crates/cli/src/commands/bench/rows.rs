@@ -143,7 +143,7 @@ impl Row {
             Row::AgentMemory => "memory of `cellblock ask` above an idle `cellblock`",
             Row::RunsAtOnce => "50 runs of the agent at once, until all have answered",
             Row::FirstRequest => "start of `cellblock ask` to its first request",
-            Row::ServerCell => "what HTTP adds to a cell `x = 1`",
+            Row::ServerCell => "cell `x = 1` over HTTP, above `cellblock pipe`",
             Row::ServerMemory => "memory of an idle `cellblock serve` above `cellblock pipe`",
             Row::ServerFirstByte => "first byte of a model's reply through `cellblock serve`",
             Row::PackageImport => "Python package: `from cellblock import Session`",

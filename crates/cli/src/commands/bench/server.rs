@@ -3,36 +3,80 @@
 use super::agent::{COMMAND_TIMEOUT, Endpoint, own, peak};
 use super::{ADDED_CODE, added_by};
 use anyhow::{Context as _, ensure};
-use cellblock::Session;
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
-use tokio::process::{Child, ChildStderr};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 /// How long a process settles before its memory is looked at.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 
-/// Milliseconds that a request adds, cell by cell.
-pub(super) async fn added_by_http(
-    session: Session,
-    repetitions: usize,
-) -> anyhow::Result<Vec<f64>> {
+/// Milliseconds that a request takes longer than the same cell of `cellblock pipe`, cell by cell.
+pub(super) async fn added_by_http(repetitions: usize) -> anyhow::Result<Vec<f64>> {
+    let mut pipe = Pipe::start()?;
     let server = Server::start(None).await?;
     let mut client = Client::connect(&server.address).await?;
     let opened = client.post("/v1/sessions", &json!({})).await?;
     let id = opened["id"].as_str().context("a session has no id")?;
     let path = format!("/v1/sessions/{id}/cells?wait=1");
     let cell = json!({"code": ADDED_CODE});
-    added_by(session, repetitions, async || {
+    let alone = async || pipe.run(ADDED_CODE).await;
+    let call = async || {
         let result = client.post(&path, &cell).await?;
         ensure!(result["status"] == "success", "the cell failed: {result}");
         Ok(())
-    })
-    .await
+    };
+    added_by(repetitions, alone, call).await
+}
+
+/// A `cellblock pipe` of this very program, which ends with the value.
+struct Pipe {
+    _child: Child,
+    requests: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    _place: TempDir,
+}
+
+impl Pipe {
+    fn start() -> anyhow::Result<Pipe> {
+        let place = tempfile::tempdir()?;
+        let mut command = own("pipe", place.path())?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let requests = child.stdin.take().context("no standard input")?;
+        let lines = child.stdout.take().context("no standard output")?;
+        Ok(Pipe {
+            _child: child,
+            requests,
+            lines: BufReader::new(lines).lines(),
+            _place: place,
+        })
+    }
+
+    async fn run(&mut self, code: &str) -> anyhow::Result<()> {
+        let mut request = json!({"id": 1, "op": "run", "code": code}).to_string();
+        request.push('\n');
+        self.requests.write_all(request.as_bytes()).await?;
+        while let Some(line) = timeout(COMMAND_TIMEOUT, self.lines.next_line()).await?? {
+            let answer: Value = serde_json::from_str(&line)?;
+            match answer["event"].as_str() {
+                Some("result") => {
+                    let status = &answer["result"]["status"];
+                    ensure!(status == "success", "the cell failed: {answer}");
+                    return Ok(());
+                }
+                Some("error") => anyhow::bail!("the pipe refused the cell: {answer}"),
+                _ => {}
+            }
+        }
+        anyhow::bail!("the pipe ended before the result of a cell")
+    }
 }
 
 /// Megabytes of an idle server above an idle `cellblock pipe`.

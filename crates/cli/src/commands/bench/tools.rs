@@ -158,5 +158,8 @@ impl Client {
 /// Milliseconds that are added, cell by cell.
 pub(super) async fn added_by_mcp(session: Session, repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let mut client = Client::start().await?;
-    added_by(session, repetitions, async || client.run().await).await
+    let alone = async || Ok(session.run(ADDED_CODE).await.map(drop)?);
+    let values = added_by(repetitions, alone, async || client.run().await).await?;
+    session.close().await;
+    Ok(values)
 }
