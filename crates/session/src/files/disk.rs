@@ -210,6 +210,7 @@ impl DiskMeter {
             mapped: tracker.paths_of(&held.mapped),
             open: tracker.paths_of(&held.open),
             unknown: held.unknown,
+            nameless_memory: held.nameless_memory,
         }
     }
 

@@ -47,6 +47,7 @@ impl Session {
             // Who is older than a fork of the session must part from it.
             apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
             leaves_copy,
+            is_alone: !self.spawner.is_there(),
         }
     }
 
