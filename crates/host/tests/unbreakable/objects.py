@@ -2,7 +2,7 @@
 # (a generator moves on, a file is read further), so after going back every use must say the same again.
 import array, asyncio, bz2, codecs, collections, configparser, contextlib, contextvars, csv, ctypes, dataclasses, datetime, decimal, enum, fcntl
 import fractions, functools, gc, gzip, hashlib, heapq, io, itertools, json, logging, lzma, mmap, multiprocessing.shared_memory, operator, os, pickle, queue, random, re
-import resource, sched, select, shelve, signal, sqlite3, struct, sys, tarfile, threading, time, traceback
+import resource, sched, select, shelve, signal, sqlite3, struct, sys, tarfile, tempfile, threading, time, traceback
 import types, uuid, warnings, weakref, xml.etree.ElementTree, zipfile, zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -499,7 +499,11 @@ def shared_memory_without_a_name():
 
 @kind
 def memory_of_a_memfd():
-    number = os.memfd_create("kind")
+    try:
+        number = os.memfd_create("kind")
+    except OSError:  # where there is no cgroup
+        with tempfile.TemporaryFile(dir="/dev/shm") as file:
+            number = os.dup(file.fileno())
     os.ftruncate(number, 8192)
     area = mmap.mmap(number, 8192)
     area[4096] = 5

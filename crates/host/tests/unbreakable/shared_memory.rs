@@ -12,8 +12,7 @@ import mmap, multiprocessing, os, tempfile
 from multiprocessing import shared_memory
 
 anonymous = mmap.mmap(-1, 3 * 4096)
-descriptor = os.memfd_create('a')
-os.ftruncate(descriptor, 2 * 4096)
+descriptor = nameless_memory(2 * 4096)
 nameless = mmap.mmap(descriptor, 2 * 4096)
 looks = mmap.mmap(descriptor, 2 * 4096, prot=mmap.PROT_READ)
 named = shared_memory.SharedMemory('named', create=True, size=10_000)
@@ -22,7 +21,7 @@ array = multiprocessing.Array('i', [1, 2, 3])
 lock = multiprocessing.Lock()
 semaphore = multiprocessing.Semaphore(3)
 lock.acquire()
-not_mapped = os.memfd_create('b')
+not_mapped = nameless_memory(6)
 os.write(not_mapped, b'before')
 nowhere = tempfile.TemporaryFile()
 nowhere.write(b'before'); nowhere.flush()
@@ -60,9 +59,27 @@ def change():
 
 const AS_BEFORE: &str = "(b'before', b'\\x00\\x00\\x00\\x00\\x00\\x00', b'before', b'before', b'before', b'before', b'before', b'before', b'before', 7, [1, 2, 3], 3, False, 'as before', ['named', 'not-mapped'])";
 
-fn with_all_kinds() -> Python {
+/// Makes memory without a name. Without a cgroup there is no `memfd_create`.
+const NAMELESS: &str = "
+import os, tempfile
+def nameless_memory(size):
+    try:
+        number = os.memfd_create('a')
+    except OSError:
+        with tempfile.TemporaryFile(dir='/dev/shm') as file:
+            number = os.dup(file.fileno())
+    os.ftruncate(number, size)
+    return number
+";
+
+fn with_nameless(code: &str) -> Python {
     let session = session();
-    session.good(KINDS);
+    session.good(&format!("{NAMELESS}\n{code}"));
+    session
+}
+
+fn with_all_kinds() -> Python {
+    let session = with_nameless(KINDS);
     assert_eq!(session.value("show()"), AS_BEFORE);
     session
 }
@@ -119,9 +136,8 @@ fn every_checkpoint_has_shared_memory_of_its_own_time() {
 
 #[test]
 fn memory_that_held_nothing_holds_nothing_again() {
-    let session = session();
-    session.good(
-        "import mmap, os\ndescriptor = os.memfd_create('a'); os.ftruncate(descriptor, 1 << 30); memory = mmap.mmap(descriptor, 1 << 30)\nmemory[5 << 20] = 1\ndef used(): return os.fstat(descriptor).st_blocks * 512",
+    let session = with_nameless(
+        "import mmap, os\ndescriptor = nameless_memory(1 << 30); memory = mmap.mmap(descriptor, 1 << 30)\nmemory[5 << 20] = 1\ndef used(): return os.fstat(descriptor).st_blocks * 512",
     );
     let before = session.value("used()");
     assert_eq!(before, "4096");
@@ -138,9 +154,8 @@ fn memory_that_held_nothing_holds_nothing_again() {
 
 #[test]
 fn memory_that_a_cell_made_shorter_or_longer_has_its_size_again() {
-    let session = session();
-    session.good(
-        "import mmap, os\nfrom multiprocessing import shared_memory\ndescriptor = os.memfd_create('a'); os.ftruncate(descriptor, 8192); memory = mmap.mmap(descriptor, 8192)\nnamed = shared_memory.SharedMemory('named', create=True, size=8192)\nmemory[4096] = named.buf[4096] = 5",
+    let session = with_nameless(
+        "import mmap, os\nfrom multiprocessing import shared_memory\ndescriptor = nameless_memory(8192); memory = mmap.mmap(descriptor, 8192)\nnamed = shared_memory.SharedMemory('named', create=True, size=8192)\nmemory[4096] = named.buf[4096] = 5",
     );
     let sizes = "os.fstat(descriptor).st_size, os.stat('/dev/shm/named').st_size, memory[4096], named.buf[4096]";
     for length in [0, 4096, 100_000] {

@@ -103,7 +103,6 @@ impl Actor {
         }
         held.unknown
             .retain(|pid| !self.checkpoints.is_standby(*pid));
-        self.checkpoints.nameless_memory = held.nameless_memory;
         if held.is_empty() {
             self.files.history.lock().held = Some(BTreeSet::new());
             return;

@@ -51,7 +51,10 @@ impl Actor {
         let made = self.make_standby(cell_waits).await;
         self.note_held_files(look).await;
         match made {
-            Ok(()) => self.note_what_newest_holds(),
+            Ok(()) => {
+                self.count_shared_memory().await;
+                self.note_what_newest_holds();
+            }
             Err(reason) => self.checkpoints.obstacle = Some(reason),
         }
     }
@@ -66,13 +69,20 @@ impl Actor {
 
     fn note_what_newest_holds(&mut self) {
         let holds_no_files = self.knows_held_files() && self.files.history.lock().holds_none();
-        // The head shares so much with its copies for itself.
-        let shared = self.checkpoints.nameless_memory.saturating_sub(HELD_OUTPUT);
         if let Some(newest) = self.checkpoints.standbys.back_mut() {
             newest.holds_no_files = holds_no_files;
-            if newest.left_out == Armed::LEFT_OUT_UNKNOWN {
-                newest.left_out = shared;
-            }
+        }
+    }
+
+    /// Finds out how much shared memory stays as it is when the newest standby is woken, if the head could not tell.
+    async fn count_shared_memory(&mut self) {
+        let Some(newest) = self.checkpoints.standbys.back_mut() else {
+            return;
+        };
+        if newest.left_out == Armed::LEFT_OUT_UNKNOWN {
+            let mapped = self.files.disk.nameless_memory().await;
+            // The head shares so much with its copies for itself.
+            newest.left_out = mapped.saturating_sub(HELD_OUTPUT);
         }
     }
 

@@ -89,8 +89,6 @@ pub(crate) struct Checkpoints {
     pub(crate) is_disabled: bool,
     /// The head's process id inside, in init's word.
     pub(crate) head: u32,
-    /// Bytes of shared memory without a name that the head had mapped when the host last looked, its own included.
-    pub(crate) nameless_memory: u64,
     /// How many were made since their memory was last weighed.
     pub(crate) estimates_in_a_row: u32,
     /// The steps since the newest standby.
@@ -115,7 +113,6 @@ impl Checkpoints {
             due: None,
             is_disabled: false,
             head,
-            nameless_memory: 0,
             estimates_in_a_row: 0,
             steps: Steps::default(),
             announced: CheckpointState::armed(),

@@ -432,6 +432,13 @@ impl Disk {
         Some(spawn_blocking(move || meter.held_files()))
     }
 
+    /// Bytes of shared memory without a name that the head has mapped.
+    pub(crate) async fn nameless_memory(&self) -> u64 {
+        let meter = Arc::clone(&self.meter);
+        let look = spawn_blocking(move || meter.held_files().nameless_memory);
+        look.await.unwrap_or_default()
+    }
+
     /// What the cell that just ended changed.
     pub(crate) async fn changes(&self) -> Changes {
         self.with_tracker(Tracker::changes).await
