@@ -72,7 +72,7 @@ fn drain(pipe: Fd) {
     let mut buffer = [0; 4096];
     for _ in 0..MAX_READINGS {
         let mut wanted = [Poll::readable(pipe)];
-        if poll(&mut wanted, 0) <= 0 || wanted[0].seen & IS_READABLE == 0 {
+        if poll(&mut wanted, 0) == 0 || wanted[0].seen & IS_READABLE == 0 {
             return;
         }
         match read(pipe, &mut buffer) {
