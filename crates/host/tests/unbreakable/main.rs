@@ -27,6 +27,7 @@ mod pool;
 mod random_trees;
 mod replay;
 mod shared_maps;
+mod shared_memory;
 mod strategies;
 mod threads;
 mod undo;

@@ -1,8 +1,8 @@
 # Kinds of live objects: for each a function that makes one, and a function that uses it and says what came of it. Using an object changes it
 # (a generator moves on, a file is read further), so after going back every use must say the same again.
 import array, asyncio, bz2, codecs, collections, configparser, contextlib, contextvars, csv, ctypes, dataclasses, datetime, decimal, enum, fcntl
-import fractions, functools, gc, gzip, hashlib, heapq, io, itertools, json, logging, lzma, mmap, operator, os, pickle, queue, random, re
-import resource, sched, select, shelve, signal, sqlite3, struct, sys, tarfile, threading, time, traceback
+import fractions, functools, gc, gzip, hashlib, heapq, io, itertools, json, logging, lzma, mmap, multiprocessing.shared_memory, operator, os, pickle, queue, random, re
+import resource, sched, select, shelve, signal, sqlite3, struct, sys, tarfile, tempfile, threading, time, traceback
 import types, uuid, warnings, weakref, xml.etree.ElementTree, zipfile, zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -482,6 +482,65 @@ def settings_of_the_process():
 def filters_of_warnings():
     warnings.simplefilter("error", BytesWarning)
     return lambda: (len(warnings.filters) > 0, warnings.filters[0][0], warnings.resetwarnings())[:2]
+
+
+@kind
+def shared_memory_without_a_name():
+    area = mmap.mmap(-1, 3 * 4096)
+    area[:3] = b"abc"
+
+    def use():
+        seen = area[0], area[8192]
+        area[0], area[8192] = 1, 1
+        return seen
+
+    return use
+
+
+@kind
+def memory_of_a_memfd():
+    try:
+        number = os.memfd_create("kind")
+    except OSError:  # where there is no cgroup
+        with tempfile.TemporaryFile(dir="/dev/shm") as file:
+            number = os.dup(file.fileno())
+    os.ftruncate(number, 8192)
+    area = mmap.mmap(number, 8192)
+    area[4096] = 5
+    return lambda: (area[4096], os.fstat(number).st_size, operator.setitem(area, 4096, 6), os.ftruncate(number, 0))[:2]
+
+
+@kind
+def shared_memory_with_a_name():
+    memory = multiprocessing.shared_memory.SharedMemory("kind", create=True, size=5000)
+    memory.buf[4999] = 5
+    return lambda: (memory.buf[4999], os.stat("/dev/shm/kind").st_size, operator.setitem(memory.buf, 4999, 6), memory.unlink())[:2]
+
+
+@kind
+def a_file_in_dev_shm():
+    with open("/dev/shm/text", "w") as file:
+        file.write("one")
+    return lambda: (open("/dev/shm/text").read(), open("/dev/shm/text", "a").write("two"), open("/dev/shm/new", "x").close())
+
+
+@kind
+def a_value_and_an_array_of_processes():
+    value, numbers = multiprocessing.Value("i", 1), multiprocessing.Array("d", [1, 2])
+
+    def use():
+        value.value += 1
+        numbers[1] *= 2
+        return value.value, numbers[:]
+
+    return use
+
+
+@kind
+def locks_of_processes():
+    lock, semaphore, event = multiprocessing.Lock(), multiprocessing.Semaphore(2), multiprocessing.Event()
+    lock.acquire()
+    return lambda: (lock.acquire(False), lock.release(), semaphore.acquire(), semaphore.get_value(), event.is_set(), event.set())
 
 
 USES = {}

@@ -250,10 +250,17 @@ quiet = os.pipe()
 os.write(writer, b'one two')
 near, far = socket.socketpair()
 near.send(b'hello')
-nameless = tempfile.TemporaryFile()
-nameless.write(b'x'); nameless.flush()",
+nameless = tempfile.TemporaryFile(dir='.')
+nameless.write(b'x'); nameless.flush()
+in_memory = tempfile.TemporaryFile()
+in_memory.write(b'x'); in_memory.flush()",
     );
     assert_eq!(crash(&session, "pass"), NOTHING);
+    // Files in `/tmp` are memory, which goes back.
+    let lost = crash(&session, "in_memory.write(b'y'); in_memory.flush()");
+    assert_eq!(lost, NOTHING);
+    let held = session.value("in_memory.tell(), os.pread(in_memory.fileno(), 9, 0)");
+    assert_eq!(held, "(1, b'x')");
     let lost = crash(
         &session,
         "os.read(reader, 3); far.recv(2); nameless.write(b'y'); nameless.flush()",

@@ -30,6 +30,14 @@ pub struct Armed {
     /// The child processes that the head had then, by name. They end when the standby is woken.
     #[serde(default)]
     pub children: Vec<String>,
+    /// Bytes of shared memory that are not noted, and so stay as they are when the standby is woken.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+impl Armed {
+    /// The head cannot tell how much shared memory it has, because it may not read `/proc`.
+    pub const LEFT_OUT_UNKNOWN: u64 = 9_999_999_999;
 }
 
 /// The most child processes that a head can name.

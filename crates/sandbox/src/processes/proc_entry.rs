@@ -62,6 +62,8 @@ pub struct SharedMapping {
 pub struct Mappings {
     /// The files among them that are mapped shared.
     pub shared: Vec<SharedMapping>,
+    /// Bytes of shared memory without a name that are mapped to be written: anonymous, or of a `memfd`.
+    pub nameless_memory: u64,
     /// Whether there are none at all: the thread has ended.
     pub is_empty: bool,
 }
@@ -181,8 +183,10 @@ impl ProcEntry {
             ..Mappings::default()
         };
         for line in maps(format_args!("{}/task/{thread}", self.pid))? {
+            let line = line?;
             mappings.is_empty = false;
-            mappings.shared.extend(SharedMapping::parse(&line?));
+            mappings.nameless_memory += nameless_memory(&line).unwrap_or(0);
+            mappings.shared.extend(SharedMapping::parse(&line));
         }
         Ok(mappings)
     }
@@ -231,6 +235,17 @@ impl SharedMapping {
     }
 }
 
+/// The size of the mapping in a line of `maps`, if it is shared memory without a name that can be written.
+fn nameless_memory(line: &str) -> Option<u64> {
+    const NAMES: [&str; 3] = ["/dev/zero (deleted)", "/memfd:", "/SYSV"];
+    let (addresses, rest) = line.split_once(' ')?;
+    let (start, end) = addresses.split_once('-')?;
+    let path = rest.find('/').map(|at| rest.split_at(at).1)?;
+    let is_found = rest.starts_with("rw") && rest.chars().nth(3) == Some('s');
+    let bytes = u64::from_str_radix(end, 16).ok()? - u64::from_str_radix(start, 16).ok()?;
+    (is_found && NAMES.iter().any(|name| path.starts_with(name))).then_some(bytes)
+}
+
 /// The lines of `maps`, one at a time: with long names of files, all of them together take hundreds of megabytes. `process` is a process id, or
 /// `PID/task/TID`.
 pub(crate) fn maps(
@@ -245,6 +260,27 @@ pub(crate) fn maps(
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn shared_memory_without_a_name_is_told_from_files() {
+        let size = |text: &str| nameless_memory(&format!("7f0000000000-7f0000003000 {text}"));
+        assert_eq!(
+            size("rw-s 00000000 00:01 7    /dev/zero (deleted)"),
+            Some(0x3000)
+        );
+        assert_eq!(
+            size("rw-s 00000000 00:01 7    /memfd:a (deleted)"),
+            Some(0x3000)
+        );
+        for other in [
+            "rw-p 00000000 00:01 7    /memfd:a (deleted)",
+            "r--s 00000000 00:01 7    /memfd:a (deleted)",
+            "rw-s 00000000 fd:01 7    /workspace/x",
+            "rw-p 00000000 00:00 0",
+        ] {
+            assert_eq!(size(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_shared_mapping_of_a_file_is_told_from_the_others() {

@@ -59,18 +59,23 @@ def obstacle(descriptors: list[tuple[int, int]], channels: tuple[int, ...]) -> s
     return None
 
 
-def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
+def make(
+    channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame, own_memory: Any
+) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to
-    serve the next channel, raises `Woken`."""
+    serve the next channel, raises `Woken`. `own_memory` is what the head itself shares with its copies."""
     prefork_state = PreForkState(descriptors, (channel, next_channel))
-    frame = encode({**answer, "pid": _NOT_KNOWN_YET})
-    place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
+    frame = encode({**answer, "pid": _NOT_KNOWN_YET, "left_out": _NOT_KNOWN_YET})
+    digits = str(_NOT_KNOWN_YET).encode()
+    places = frame.index(digits, frame.index(b'"pid"')), frame.index(digits, frame.index(b'"left_out"'))
     has_threads = native.has_other_threads()
     process = _getpid()
     child_processes.guard()
     executors = child_processes.idle_executors()
     try:
-        pid, left = native.stand_by(channel, next_channel, frame, place, prefork_state.regular_files, has_threads)
+        pid, left = native.stand_by(
+            channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads
+        )
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
@@ -99,17 +104,18 @@ def size() -> dict[str, int]:
 
 def children() -> list[str]:
     """The child processes of this one, by name. They end before a copy of this process is woken, so a restore cannot bring them
-    back."""
+    back, but for those of `multiprocessing` that are started again when they are needed."""
     found: list[str] = []
     if not _has_children():
         return found
+    renewed = child_processes.renewed()
     try:
         # Any thread can have started one.
         for task in os.listdir("/proc/self/task"):
             for child in _read(f"/proc/self/task/{task}/children").split():
                 if len(found) == _MOST_CHILDREN:
                     return [*found, "(and more)"]
-                if name := _name_of_running(child.decode()):
+                if int(child) not in renewed and (name := _name_of_running(child.decode())):
                     found.append(name)
     except OSError:  # no /proc behind these walls
         pass

@@ -10,6 +10,7 @@ a copy of a pipe that the thread is about to close keeps the end of a worker fro
 
 from __future__ import annotations
 
+import gc
 import os
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
@@ -31,7 +32,7 @@ _KEPT_POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.
 _children: list[Any] = []
 _pools: list[Any] = []
 _executors: list[Any] = []
-_semaphores: list[str] = []
+_tracked: list[tuple[str, str]] = []
 _errors: list[Exception] = []
 
 
@@ -44,6 +45,11 @@ def guard() -> None:
                 child._popen = _Guarded(popen)
     except Exception:  # not imported, or the code has put something else in its place; the copy says so
         pass
+
+
+def renewed() -> set[Any]:
+    """The ids of child processes that a copy of this process starts again when it needs them, with all that they knew."""
+    return {getattr(_resource_tracker(), "_pid", None)}
 
 
 def idle_executors() -> list[Any]:
@@ -78,8 +84,8 @@ def take_over(before: int, executors: list[Any]) -> None:
 def end() -> list[str]:
     """When the processes have ended, and files and descriptors of the copy are its own. Says what went wrong."""
     try:
-        for semaphore in _semaphores:
-            modules["multiprocessing.resource_tracker"].register(semaphore, "semaphore")
+        for name, kind in _tracked:
+            modules["multiprocessing.resource_tracker"].register(name, kind)
         for finalizer in _pools:
             _renew_pool(finalizer)
         for executor in _executors:
@@ -90,7 +96,7 @@ def end() -> list[str]:
         if isinstance(child._popen, _Guarded):  # else the code has closed it meanwhile
             child._popen = child._popen.ended()
     lost = [f"multiprocessing: what it knows of its processes and pools ({error!r:.200})" for error in _errors]
-    for kept in _children, _pools, _executors, _semaphores, _errors:
+    for kept in _children, _pools, _executors, _tracked, _errors:
         kept.clear()
     return lost
 
@@ -136,21 +142,35 @@ def _forget_fork_server() -> None:
         os.close(alive)
 
 
+def _resource_tracker() -> Any:
+    return getattr(modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
+
+
 def _forget_resource_tracker() -> None:
     """The process that removes what is left over. Where it knew of anything, another one is started."""
-    tracker: Any = getattr(modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
+    tracker = _resource_tracker()
     if tracker is None or tracker._fd is None:
         return
     descriptor = tracker._fd
     tracker._fd = tracker._pid = None
     os.close(descriptor)
-    _semaphores.extend(_named_semaphores())
+    _tracked.extend((name, "semaphore") for name in _named_semaphores())
+    _tracked.extend((name, "shared_memory") for name in _named_segments())
 
 
 def _named_semaphores() -> list[str]:
     finalizers = list(modules["multiprocessing.util"]._finalizer_registry.values())
     own = [finalizer for finalizer in finalizers if getattr(finalizer._callback, "__qualname__", "") == "SemLock._cleanup"]
     return [finalizer._args[0] for finalizer in own]
+
+
+def _named_segments() -> list[str]:
+    """The shared memory of this process that still has its name. Only the objects themselves know it."""
+    if "multiprocessing.shared_memory" not in modules:
+        return []
+    kind = modules["multiprocessing.shared_memory"].SharedMemory
+    names = {segment._name for segment in gc.get_objects() if type(segment) is kind and getattr(segment, "_track", True)}
+    return [name for name in names if os.path.exists("/dev/shm/" + name.lstrip("/"))]
 
 
 def _renew_pool(finalizer: Any) -> None:

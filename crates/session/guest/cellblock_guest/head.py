@@ -226,7 +226,8 @@ class Head:
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
             about = {**checkpoints.size(), "children": checkpoints.children()}
-            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about})
+            own_memory = self._streams.shared_memory
+            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about}, own_memory)
             if reason is None:
                 self._streams.hold_lines()
         return reason

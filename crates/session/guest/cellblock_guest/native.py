@@ -65,11 +65,15 @@ def load(descriptor: int) -> None:
         ctypes.c_int,
         ctypes.c_char_p,
         ctypes.c_size_t,
-        ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_size_t),
         ctypes.POINTER(ctypes.c_int64),
+        ctypes.c_size_t,
         ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_int),
     ]
+    _library.cellblock_lost_memory.argtypes = [ctypes.c_int]
+    _library.cellblock_lost_memory.restype = ctypes.c_uint64
+    _library.cellblock_has_put_back.argtypes = [ctypes.c_int]
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
     _library.cellblock_thread_id.argtypes = [ctypes.c_int]
     _library.cellblock_restart_calls.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
@@ -121,11 +125,20 @@ class ThreadInTheWay(OSError):
         self.thread = thread
 
 
-def stand_by(channel: int, next_channel: int, answer: bytes, place: int, files: list[int], has_threads: bool) -> tuple[int, int]:
+def stand_by(
+    channel: int,
+    next_channel: int,
+    answer: bytes,
+    places: tuple[int, int],
+    files: list[int],
+    own_memory: Any,
+    has_threads: bool,
+) -> tuple[int, int]:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init
-    wakes it to speak on the next one. The answer is sent on the channel, with that id written over the digits from `place` on.
+    wakes it to speak on the next one. The answer is sent on the channel, with that id written over the digits at the first of the
+    places, and at the second how many bytes of shared memory the copy does not put back.
     The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. The copy finds the files
-    at the offsets that they have now. Where this process has other threads, the copy has them too when it is woken. Python in the
+    at the offsets that they have now, and shared memory as it is now, but for what the guest itself shares with its copies. Where this process has other threads, the copy has them too when it is woken. Python in the
     copy is not told of a fork: it goes on as this process, and to begin anew, as in a child, would take it a millisecond."""
     assert _library is not None
     left = ctypes.c_int(0)
@@ -133,13 +146,27 @@ def stand_by(channel: int, next_channel: int, answer: bytes, place: int, files: 
     offsets = (ctypes.c_int64 * (2 * len(files)))()  # each file, and where it stands
     for index, file in enumerate(files):
         offsets[2 * index] = file
-    arguments = fork, channel, next_channel, answer, len(answer), place, offsets, len(files), ctypes.byref(left)
+    digits = (ctypes.c_size_t * 2)(*places)
+    memory = ctypes.addressof(ctypes.c_char.from_buffer(own_memory))
+    arguments = fork, channel, next_channel, answer, len(answer), digits, offsets, len(files), memory, ctypes.byref(left)
     pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), goes_on=True)
     if pid < 0 and has_threads:
         raise ThreadInTheWay(-pid, left.value)
     if pid < 0:
         raise BlockingIOError(-pid, os.strerror(-pid))
     return pid, left.value
+
+
+def lost_memory() -> tuple[int, int]:
+    """In a copy that was woken: how many bytes of shared memory could not be put back, and how many names in `/dev/shm`."""
+    assert _library is not None
+    return int(_library.cellblock_lost_memory(0)), int(_library.cellblock_lost_memory(1))
+
+
+def has_put_back(file: int) -> bool:
+    """In a copy that was woken: whether all that an open file holds was put back with shared memory."""
+    assert _library is not None
+    return bool(_library.cellblock_has_put_back(file))
 
 
 def has_other_threads() -> bool:

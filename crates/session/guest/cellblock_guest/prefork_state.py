@@ -9,10 +9,10 @@ from __future__ import annotations
 import gc
 import os
 from _signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, getitimer, setitimer  # type: ignore[import-not-found]
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
+from fcntl import F_GETFL, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import child_processes, epolls, mappings, places
+from . import child_processes, epolls, mappings, native, places
 from .descriptors import Descriptor, same_again
 
 TYPE_CHECKING = False
@@ -34,8 +34,8 @@ class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
-        # Native code puts their offsets back.
-        self.regular_files = [number for number, kind in descriptors if kind == _REGULAR]
+        # Native code puts their offsets back, and empties pipes that are empty now.
+        self.files = [number for number, kind in descriptors if kind == _REGULAR or _is_read_from(number, kind)]
         try:
             self._directory: str | None = os.getcwd()
         except OSError:  # it was removed before
@@ -67,7 +67,7 @@ class PreForkState:
             if was_collecting:
                 gc.enable()
         # Last: new workers have the descriptors of this process.
-        lost += child_processes.end()
+        lost += child_processes.end() + _lost_memory()
         for timer, (left, interval) in self._timers:
             setitimer(timer, left, interval)
         return lost
@@ -126,7 +126,7 @@ class _OpenDescriptor(Descriptor):
             except OSError as error:
                 return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
             return None
-        if self.kind == _REGULAR and self._look() != self._state:
+        if self.kind == _REGULAR and self._look() != self._state and not native.has_put_back(self.number):
             return f"{self.name}: what was written to an open file without a name"
         if (self.kind in (_PIPE, _SOCKET) or self.is_terminal) and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
@@ -171,6 +171,21 @@ class _OpenDescriptor(Descriptor):
         except OSError:
             return f"{self.path}: a lock on it, which another process has now"
         return None
+
+
+def _is_read_from(number: int, kind: int) -> bool:
+    """Whether it is the end of a pipe that the code reads from."""
+    try:
+        return kind == _PIPE and number >= _FIRST_OF_THE_CODE and fcntl(number, F_GETFL) & os.O_ACCMODE != os.O_WRONLY
+    except OSError:  # closed meanwhile
+        return False
+
+
+def _lost_memory() -> list[str]:
+    """What native code could not put back before this process went on."""
+    size, names = native.lost_memory()
+    lost = [f"{size} bytes of shared memory: they cannot be written any more"] if size else []
+    return lost + ([f"/dev/shm: {names} of its names are not as they were"] if names else [])
 
 
 def _leads_to(path: str, kept: Descriptor) -> bool:

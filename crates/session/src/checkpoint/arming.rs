@@ -19,6 +19,8 @@ const ARM_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const OWN_MEMORY: u64 = 64 << 20;
 /// The bytes that a copy of the head takes at once, beside its page tables: kernel objects, and pages that both write to first.
 const COPY_MEMORY: u64 = 8 << 20;
+/// The bytes of shared memory in which the guest holds incomplete lines of output.
+const HELD_OUTPUT: u64 = 8 << 10;
 /// One entry of a page table for each page.
 const PAGE_TABLE_SHARE: u64 = 512;
 
@@ -30,6 +32,7 @@ impl Actor {
 
     async fn arm_for(&mut self, cell_waits: bool) {
         self.checkpoints.due = None;
+        self.note_memory_from_outside();
         self.let_go_of_taken_back().await;
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
             return;
@@ -48,7 +51,10 @@ impl Actor {
         let made = self.make_standby(cell_waits).await;
         self.note_held_files(look).await;
         match made {
-            Ok(()) => self.note_what_newest_holds(),
+            Ok(()) => {
+                self.count_shared_memory().await;
+                self.note_what_newest_holds();
+            }
             Err(reason) => self.checkpoints.obstacle = Some(reason),
         }
     }
@@ -68,8 +74,21 @@ impl Actor {
         }
     }
 
+    /// Finds out how much shared memory stays as it is when the newest standby is woken, if the head could not tell.
+    async fn count_shared_memory(&mut self) {
+        let Some(newest) = self.checkpoints.standbys.back_mut() else {
+            return;
+        };
+        if newest.left_out == Armed::LEFT_OUT_UNKNOWN {
+            let mapped = self.files.disk.nameless_memory().await;
+            // The head shares so much with its copies for itself.
+            newest.left_out = mapped.saturating_sub(HELD_OUTPUT);
+        }
+    }
+
     /// Makes the checkpoint that must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
+        self.note_memory_from_outside();
         if self.can_start_anew() {
             return self.begin_at_origin();
         }
@@ -93,6 +112,15 @@ impl Actor {
     fn begin_at_origin(&mut self) {
         self.checkpoints.begin_at_origin();
         self.checkpoints.begin_steps();
+    }
+
+    /// What the host wrote to `/dev/shm` is not a cell's: the next checkpoint has it.
+    fn note_memory_from_outside(&mut self) {
+        let written = &self.shared.has_written_to_memory;
+        if written.swap(false, Ordering::SeqCst) {
+            self.checkpoints.revise();
+            self.checkpoints.due = None;
+        }
     }
 
     /// Copies what the last cells changed, so that the checkpoint has its files.
@@ -129,6 +157,7 @@ impl Actor {
             resident,
             faults,
             children,
+            left_out,
         } = reply.armed().map_err(|error| error.to_string())??;
         self.protect(pid, StandbyOrigin::Since(asked)).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
@@ -144,6 +173,7 @@ impl Actor {
             resident,
             faults,
             children,
+            left_out,
             mark,
             holds_no_files: false,
         });

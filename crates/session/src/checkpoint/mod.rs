@@ -38,6 +38,8 @@ pub(crate) struct Standby {
     pub(crate) faults: u64,
     /// The child processes that the head had when this was made, by name. They end before the standby is woken.
     pub(crate) children: Vec<String>,
+    /// Bytes of shared memory that stay as they are when this is woken.
+    pub(crate) left_out: u64,
     /// Which spawned processes are older than this.
     pub(crate) mark: ProcessMark,
     /// Whether no process could change a file of the workspace without being noticed when this was made.
@@ -45,6 +47,17 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
+    /// What shared memory stays as it is when this is woken, in words; `None` where there is none.
+    pub(crate) fn shared_memory_left_out(&self) -> Option<String> {
+        const MEBIBYTE: f64 = 1_048_576.0;
+        (self.left_out > 0).then(|| {
+            let mebibytes = self.left_out as f64 / MEBIBYTE;
+            format!(
+                "{mebibytes:.1} MiB of shared memory (`MAP_SHARED`, /dev/shm): more than a checkpoint notes"
+            )
+        })
+    }
+
     /// Whether the standby has the state after this cell.
     pub(crate) fn is_after(&self, cell: u64) -> bool {
         (self.since..=self.cell).contains(&cell)
@@ -255,7 +268,11 @@ impl Checkpoints {
     /// The safety net that a cell would have now.
     pub(crate) fn state(&self) -> CheckpointState {
         if self.is_armed() {
-            let unrestorable_reason = self.unrestorable_reason.clone();
+            let newest = self.standbys.back();
+            let unrestorable_reason = self
+                .unrestorable_reason
+                .clone()
+                .or_else(|| newest.and_then(Standby::shared_memory_left_out));
             return unrestorable_reason.map_or_else(CheckpointState::armed, |reason| {
                 CheckpointState::behind(0, reason)
             });

@@ -70,6 +70,7 @@ impl Actor {
         let mut limit = WAKE_LIMIT;
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
+            let left_out = standby.shared_memory_left_out();
             let StandbyChannel {
                 channel,
                 far,
@@ -105,6 +106,7 @@ impl Actor {
                         "the process {name}: processes that cells started are ended by a restore"
                     )
                 }));
+                recovered.not_restored.extend(left_out);
                 recovered.not_restored.extend(self.reopen_files().await);
                 return Some(recovered);
             }

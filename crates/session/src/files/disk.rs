@@ -212,6 +212,7 @@ impl DiskMeter {
             mapped: tracker.paths_of(&held.mapped),
             open: tracker.paths_of(&held.open),
             unknown: held.unknown,
+            nameless_memory: held.nameless_memory,
         }
     }
 
@@ -441,6 +442,13 @@ impl Disk {
         }
         let meter = Arc::clone(&self.meter);
         Some(spawn_blocking(move || meter.held_files()))
+    }
+
+    /// Bytes of shared memory without a name that the head has mapped.
+    pub(crate) async fn nameless_memory(&self) -> u64 {
+        let meter = Arc::clone(&self.meter);
+        let look = spawn_blocking(move || meter.held_files().nameless_memory);
+        look.await.unwrap_or_default()
     }
 
     /// What the cell that just ended changed.

@@ -27,6 +27,8 @@ pub(crate) struct HeldFiles {
     /// Processes that could not be looked into, by their ids in the session; 0 where that is not known. A standby that is being made is among
     /// them: it closes itself to others.
     pub(crate) unknown: Vec<u32>,
+    /// Bytes of shared memory without a name that the head has mapped.
+    pub(crate) nameless_memory: u64,
 }
 
 impl HeldFiles {
@@ -41,6 +43,7 @@ pub(crate) struct HeldInodes {
     pub(crate) mapped: HashSet<u64>,
     pub(crate) open: HashSet<u64>,
     pub(crate) unknown: Vec<u32>,
+    pub(crate) nameless_memory: u64,
 }
 
 /// The processes of a session as they were last seen, by their ids on the host.
@@ -118,6 +121,10 @@ impl SeenProcesses {
         let others = others.map(|(pid, _)| *pid).chain(head);
         let all = others.chain(self.spawned(spawner)).collect();
         held.look_below(all, device, init.depth);
+        let memory = |pid| ProcEntry::of(pid).mappings(pid).ok();
+        held.nameless_memory = head
+            .and_then(memory)
+            .map_or(0, |found| found.nameless_memory);
         held
     }
 

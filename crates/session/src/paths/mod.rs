@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(crate) use place::Layout;
@@ -28,6 +29,9 @@ pub use watch::{Below, MAX_WATCHES, PathWatch};
 pub const MAX_READ_BYTES: u64 = 64 << 20;
 /// The most entries that one listing returns.
 pub const MAX_LISTED: usize = 100_000;
+
+/// The place whose files go back with a checkpoint.
+const SHARED_MEMORY: &str = "dev/shm";
 
 /// What becomes of the contents that a file has when it is written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,10 +210,16 @@ impl Paths<'_> {
             return blocking(path, move || work(workspace.directory(), &below)).await;
         };
         let processes = self.session.host_processes().await?;
-        blocking(path, move || {
+        let is_memory = directory == Path::new(SHARED_MEMORY);
+        let done = blocking(path, move || {
             in_view_of(processes, &directory, |directory| work(directory, &below))
         })
-        .await
+        .await;
+        if is_memory && access == Access::Write {
+            let shared = &self.session.shared;
+            shared.has_written_to_memory.store(true, Ordering::SeqCst);
+        }
+        done
     }
 }
 

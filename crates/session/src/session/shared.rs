@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Recorder,
     /// Whether the cells are a replay, so that none waits for a checkpoint.
     pub(crate) is_replaying: AtomicBool,
+    /// Whether the host wrote to the session's `/dev/shm` since the newest checkpoint, which would take that back.
+    pub(crate) has_written_to_memory: AtomicBool,
     /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,

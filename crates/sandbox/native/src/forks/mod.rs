@@ -10,6 +10,7 @@ pub mod file_offsets;
 pub mod fork;
 pub mod fork_init;
 pub mod process_ids;
+pub mod shared_memory;
 pub mod side_fork;
 pub mod standby;
 pub mod threads;

@@ -1,8 +1,9 @@
 //! Standbys: how a head is copied and frozen, and how the copy is woken.
 
+use crate::forks::shared_memory::LeftOut;
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
-use crate::forks::{file_offsets, process_ids};
+use crate::forks::{file_offsets, process_ids, shared_memory};
 use crate::launch::spawn::LibcFork;
 use crate::sys::{
     self, Fd, Forked, Pid, Poll, kill, nr, open, open_flags, poll, receive, signals, syscall,
@@ -11,25 +12,48 @@ use crate::sys::{
 use crate::walls::landlock;
 use crate::walls::privileges;
 
-/// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
-/// ready to do that: after a fork, every page that it touches must be copied.
-pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
-    // The names of child processes are in it: the guest bounds them.
-    const MAX_ANSWER_BYTES: usize = 4096;
-    let mut bytes = [0; MAX_ANSWER_BYTES];
-    let Some(bytes) = bytes.get_mut(..answer.len()) else {
-        return;
-    };
-    bytes.copy_from_slice(answer);
-    write_number(&mut bytes[place.min(answer.len())..], standby);
-    // Who does not listen any more will be missed elsewhere.
-    let _ = write_all(channel, bytes);
+/// An answer of the head's about its standby, with digits in it that are written over. The host need not wait until Python is ready to do
+/// that: after a fork, every page that it touches must be copied.
+pub struct Announcement<'a> {
+    /// What is sent.
+    pub answer: &'a [u8],
+    /// Where the id of the standby is in it.
+    pub standby_place: usize,
+    /// Where it says how many bytes of shared memory were left out.
+    pub left_out_place: usize,
 }
 
-/// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing.
-fn write_number(text: &mut [u8], number: Pid) {
+impl Announcement<'_> {
+    /// Sends the answer on this channel.
+    pub fn send(&self, channel: Fd, standby: Pid, left_out: LeftOut) {
+        // The names of child processes are in it: the guest bounds them.
+        const MAX_ANSWER_BYTES: usize = 4096;
+        let mut bytes = [0; MAX_ANSWER_BYTES];
+        let Some(bytes) = bytes.get_mut(..self.answer.len()) else {
+            return;
+        };
+        bytes.copy_from_slice(self.answer);
+        let numbers = [
+            (self.standby_place, u64::from(standby.unsigned_abs())),
+            (self.left_out_place, left_out.bytes),
+        ];
+        for (place, number) in numbers {
+            let place = place.min(bytes.len());
+            write_number(&mut bytes[place..], number);
+        }
+        // Who does not listen any more will be missed elsewhere.
+        let _ = write_all(channel, bytes);
+    }
+}
+
+/// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing. One that is too large is the
+/// largest with so many digits.
+fn write_number(text: &mut [u8], number: u64) {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let mut rest = number.unsigned_abs();
+    let largest = 10u64
+        .checked_pow(digits as u32)
+        .map_or(u64::MAX, |power| power - 1);
+    let mut rest = number.min(largest);
     for (index, byte) in text[..digits].iter_mut().rev().enumerate() {
         *byte = match rest % 10 {
             0 if rest == 0 && index > 0 => b' ',
@@ -54,6 +78,8 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
             let _ = landlock::part_from_forks();
         }
         frozen.thaw();
+        // Before there is another copy: it has the same memory, and the same record of it.
+        shared_memory::put_back(wake_request.is_alone);
         // Whether it is used or not: behind it come the host's requests.
         let next = take_enclosed(own);
         let copy = match next {
@@ -65,6 +91,7 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
             sys::close(next);
         }
         if let Copied::Original(copy) = copy {
+            shared_memory::forget_temporary();
             file_offsets::put_back();
             // Last: from here on the process has all its threads, and cannot be copied without stopping them again.
             if copying.start_threads().is_err() {
@@ -247,15 +274,20 @@ pub struct WakeRequest {
     pub apart: bool,
     /// Leave a copy of itself as the next standby, so that the next cell need not wait for one.
     pub leaves_copy: bool,
+    /// No process of the session is older than the standby and goes on.
+    pub is_alone: bool,
 }
 
 impl WakeRequest {
     /// All signals that wake, as a mask.
-    pub const SIGNALS: u64 = 0b1111 << (signals::WAKE - 1);
+    pub const SIGNALS: u64 = 0xFF << (signals::WAKE - 1);
 
     /// The signal that says this.
     pub fn signal(self) -> i32 {
-        signals::WAKE + i32::from(self.apart) + 2 * i32::from(self.leaves_copy)
+        signals::WAKE
+            + i32::from(self.apart)
+            + 2 * i32::from(self.leaves_copy)
+            + 4 * i32::from(self.is_alone)
     }
 
     /// Wakes a standby, which is stopped.
@@ -270,6 +302,7 @@ impl WakeRequest {
         WakeRequest {
             apart: bits & 1 != 0,
             leaves_copy: bits & 2 != 0,
+            is_alone: bits & 4 != 0,
         }
     }
 }
@@ -280,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_number_is_written_over_digits_with_blanks_before_it() {
-        let written = |number: Pid| {
+        let written = |number: u64| {
             let mut text = *b"9999999999,\"faults\":9";
             write_number(&mut text, number);
             std::string::String::from_utf8_lossy(&text).into_owned()
@@ -288,12 +321,17 @@ mod tests {
         assert_eq!(written(4_194_304), "   4194304,\"faults\":9");
         assert_eq!(written(70), "        70,\"faults\":9");
         assert_eq!(written(0), "         0,\"faults\":9");
+        assert_eq!(written(u64::MAX), "9999999999,\"faults\":9");
     }
 
     #[test]
     fn each_way_has_a_signal_of_its_own_that_wakes() {
-        for (apart, leaves_copy) in [(false, false), (false, true), (true, false), (true, true)] {
-            let wake_request = WakeRequest { apart, leaves_copy };
+        for bits in 0..8 {
+            let wake_request = WakeRequest {
+                apart: bits & 1 != 0,
+                leaves_copy: bits & 2 != 0,
+                is_alone: bits & 4 != 0,
+            };
             let signal = wake_request.signal();
             assert_eq!(WakeRequest::from_signal(signal), wake_request);
             assert_ne!(WakeRequest::SIGNALS & 1 << (signal - 1), 0);

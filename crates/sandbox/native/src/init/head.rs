@@ -47,6 +47,7 @@ impl Session {
             // A standby that is older than a fork of the session must be separated from that fork.
             apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
             leaves_copy,
+            is_alone: !self.spawner.is_there(),
         }
     }
 

@@ -3,9 +3,10 @@
 use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
 use crate::forks::file_offsets::{self, OpenFile};
 use crate::forks::process_ids::{self, PythonThreads};
+use crate::forks::shared_memory;
 use crate::forks::side_fork;
 use crate::forks::standby;
-use crate::forks::standby::Copying;
+use crate::forks::standby::{Announcement, Copying};
 use crate::forks::threads;
 use crate::forks::threads::Obstacle;
 use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
@@ -69,8 +70,9 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
     }
 }
 
-/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. With `libc_fork` the head has
-/// one thread; without, all its threads are carried. The `files` are where they are now when the standby goes on. Returns the standby's id at once
+/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at the first of two `places`, and
+/// at the second how many bytes of shared memory go on as they are. With `libc_fork` the head has one thread; without, all its threads are
+/// carried. The `files` are where they are now when the standby goes on, and so is shared memory, but for that at `own_memory`. Returns the standby's id at once
 /// in the caller; in the standby, 0 when init wakes it to speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number, and then nothing was sent. If a thread
 /// is in the way, its id is in `copy`.
 #[unsafe(no_mangle)]
@@ -80,13 +82,20 @@ unsafe extern "C" fn cellblock_stand_by(
     next: Fd,
     answer: *const u8,
     length: usize,
-    place: usize,
+    places: *const usize,
     files: *mut OpenFile,
     file_count: usize,
+    own_memory: usize,
     copy: *mut Pid,
 ) -> i32 {
-    // SAFETY: the guest passes a bytes object with its length.
-    let answer = unsafe { core::slice::from_raw_parts(answer, length) };
+    // SAFETY: the guest passes a bytes object with its length, and two numbers.
+    let announcement = unsafe {
+        Announcement {
+            answer: core::slice::from_raw_parts(answer, length),
+            standby_place: places.read(),
+            left_out_place: places.add(1).read(),
+        }
+    };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
     // SAFETY: the guest holds the interpreter's lock around this.
@@ -101,9 +110,13 @@ unsafe extern "C" fn cellblock_stand_by(
     };
     // SAFETY: the guest keeps the memory as long as this call lasts, in the standby too.
     unsafe { file_offsets::note(files, file_count) };
+    // SAFETY: the same memory; nothing writes to it until the copy is made.
+    let open = unsafe { core::slice::from_raw_parts(files, file_count) };
+    let left_out = shared_memory::note(own_memory, open);
     // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
     let outcome = match unsafe { copying.copy() } {
         Ok(Forked::Parent(pid)) => {
+            shared_memory::forget_temporary();
             copying.release_threads();
             pid
         }
@@ -113,6 +126,7 @@ unsafe extern "C" fn cellblock_stand_by(
             0
         }
         Err(Errno(number)) => {
+            shared_memory::forget_temporary();
             copying.release_threads();
             -number
         }
@@ -120,9 +134,22 @@ unsafe extern "C" fn cellblock_stand_by(
     set_signal_mask(before);
     if outcome > 0 {
         // Who hears of it may take us for the head that we are again.
-        standby::announce(channel, answer, place, outcome);
+        announcement.send(channel, outcome, left_out);
     }
     outcome
+}
+
+/// In a standby that was woken: how many bytes of shared memory could not be put back, and with `names` how many names in `/dev/shm`.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_lost_memory(names: i32) -> u64 {
+    let (bytes, lost_names) = shared_memory::lost();
+    if names != 0 { lost_names } else { bytes }
+}
+
+/// In a standby that was woken: whether all that an open file holds was put back with shared memory: 1 or 0.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_has_put_back(file: Fd) -> i32 {
+    i32::from(shared_memory::has_put_back(file))
 }
 
 /// Tells where libc keeps a thread's area for restartable sequences, seen from its thread pointer.

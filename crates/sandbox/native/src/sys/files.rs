@@ -342,10 +342,17 @@ pub struct Status {
     pub modified: u64,
     /// How many names it has.
     pub names: u64,
+    /// How many bytes it has.
+    pub size: u64,
 }
 
 impl Status {
     const KIND: u32 = 0o170_000;
+
+    /// Who may do what with it, without special bits.
+    pub fn permissions(self) -> u32 {
+        self.mode & 0o777
+    }
 
     /// A plain file.
     pub fn is_file(self) -> bool {
@@ -389,6 +396,7 @@ pub fn status(fd: Fd) -> Result<Status> {
             .saturating_mul(1_000_000_000)
             .saturating_add(rest),
         names,
+        size: words[6],
     })
 }
 

@@ -28,6 +28,11 @@ pub fn follow_use(limit: u64) {
     SOFT_LIMIT.store(limit, SeqCst);
 }
 
+/// The memory limit of the session; 0 where there is none.
+pub fn limit() -> u64 {
+    LIMIT.load(SeqCst)
+}
+
 /// Lets this process use so many bytes more than the limit, or than it uses now where that is more. What was taken before is not added to: after
 /// many refusals, memory that is far beyond the limit must still be refused.
 pub fn take_reserve(bytes: u64) {

@@ -1,6 +1,7 @@
 //! The walls around one process: the head of a session, before it runs any code of the user's.
 
-use crate::launch::spawn::{enter_cgroups, has, take_identity};
+use crate::forks::shared_memory;
+use crate::launch::spawn::{enter_cgroups, has, has_workspace_mount, take_identity};
 use crate::sys::{
     self, Fd, MAX_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
     write_file,
@@ -44,6 +45,10 @@ pub fn harden(
     sys::new_session();
     enter_cgroups(&head_fds.cgroups).at(Stage::Cgroup)?;
     take_identity(request)?;
+    if has_workspace_mount(request) {
+        // `/tmp` and `/dev/shm` are mounted with it.
+        shared_memory::own_temporary_directories();
+    }
     arrange_descriptors(head_fds, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
     let listener = confine(request, items, Visibility::OfItsSession)?;
     sys::set_signal_mask(0);

@@ -207,6 +207,7 @@ pub const STATMOUNT: usize = 457;
 pub const STATX: usize = 291;
 pub const SWAPOFF: usize = 225;
 pub const SWAPON: usize = 224;
+pub const SYSINFO: usize = 179;
 pub const SYSLOG: usize = 116;
 pub const TGKILL: usize = 131;
 pub const TIMERFD_CREATE: usize = 85;

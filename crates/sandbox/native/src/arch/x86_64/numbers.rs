@@ -221,6 +221,7 @@ pub const STATX: usize = 332;
 pub const SWAPOFF: usize = 168;
 pub const SWAPON: usize = 167;
 pub const SYSFS: usize = 139;
+pub const SYSINFO: usize = 99;
 pub const SYSLOG: usize = 103;
 pub const TGKILL: usize = 234;
 pub const TIMERFD_CREATE: usize = 283;
