@@ -11,6 +11,7 @@ import os
 from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
 from errno import EOVERFLOW, EPERM
 from resource import RUSAGE_SELF, getpagesize, getrusage
+from sys import getswitchinterval, setswitchinterval
 
 from . import BUILTINS as __builtins__
 from . import child_processes, native
@@ -37,6 +38,7 @@ _LONGEST_NAME = 100
 _PAGE = getpagesize()
 _WAIT_FOR_ALL = 0x40000000  # also for children that end without SIGCHLD
 _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
+_NO_SWITCH_SECONDS = 1.0
 
 
 class Woken(BaseException):
@@ -73,15 +75,34 @@ def make(
     child_processes.guard()
     executors = child_processes.idle_executors()
     try:
-        pid, left = native.stand_by(
-            channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads
-        )
+        with OtherThreadsWait(has_threads):
+            pid, left = native.stand_by(
+                channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads
+            )
+            if not pid:
+                renew_ids(process, executors)
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
         return None
-    renew_ids(process, executors)
     raise Woken(left, prefork_state)
+
+
+class OtherThreadsWait:
+    """Lets no other thread run Python code while this one does. The threads of a copy run as soon as the copy does, and must not
+    find ids of the process that it was copied from."""
+
+    def __init__(self, has_threads: bool) -> None:
+        self._has_threads = has_threads
+        self._interval = getswitchinterval()
+
+    def __enter__(self) -> None:
+        if self._has_threads:
+            setswitchinterval(_NO_SWITCH_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_threads:
+            setswitchinterval(self._interval)
 
 
 def why_not_stopped(error: native.ThreadInTheWay) -> str:

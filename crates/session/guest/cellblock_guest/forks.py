@@ -39,9 +39,11 @@ def make(channel: int, own_memory: Any) -> None:
     pid = -1
     try:
         fresh_seeds.apply()
-        pid, arrived = native.copy_into_fork(channel, has_threads)
+        with checkpoints.OtherThreadsWait(has_threads):
+            pid, arrived = native.copy_into_fork(channel, has_threads)
+            if pid == 0:
+                checkpoints.renew_ids(process, executors)
         if pid == 0:
-            checkpoints.renew_ids(process, executors)
             parent_state.apply()
             child_processes.end()
             if has_threads:
