@@ -90,8 +90,13 @@ fn is_without_number(owner: u32) -> bool {
 
 fn maps_all(map: &str) -> bool {
     let all = u64::from(u32::MAX);
-    let counts = map.lines().filter_map(|line| line.split_whitespace().nth(2));
-    counts.filter_map(|count| count.parse::<u64>().ok()).sum::<u64>() >= all
+    let counts = map
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2));
+    counts
+        .filter_map(|count| count.parse::<u64>().ok())
+        .sum::<u64>()
+        >= all
 }
 
 #[cfg(test)]
@@ -101,6 +106,8 @@ mod tests {
     #[test]
     fn a_namespace_with_all_users_has_none_without_a_number() {
         assert!(maps_all("         0          0 4294967295\n"));
-        assert!(!maps_all("         0       1000          1\n         1     100000      65536\n"));
+        assert!(!maps_all(
+            "         0       1000          1\n         1     100000      65536\n"
+        ));
     }
 }

@@ -148,7 +148,9 @@ async fn or_panic(serving: impl Future<Output = String>) -> String {
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("without a reason");
-            Poll::Ready(format!("the host failed, which is a bug of Cellblock: {text}"))
+            Poll::Ready(format!(
+                "the host failed, which is a bug of Cellblock: {text}"
+            ))
         })
     })
     .await

@@ -152,6 +152,9 @@ mod tests {
         let queue = b"         0          0   600       16000          2    7     0  1000  1000  1000  1000 1 0 1";
         assert_eq!(queue_bytes(queue), Some(512 + 20000 + 128));
         let title = b"       key      msqid perms      cbytes       qnum lspid lrpid";
-        assert_eq!([semaphore_bytes(title, 1), queue_bytes(title)], [None, None]);
+        assert_eq!(
+            [semaphore_bytes(title, 1), queue_bytes(title)],
+            [None, None]
+        );
     }
 }
