@@ -257,6 +257,8 @@ fn notes_of_how_semaphores_are_to_be_put_back() {
     // The semaphores themselves are within the limit. For each process the kernel keeps a note about each set.
     let limits = Limits {
         memory: 512 << 20,
+        // What a cgroup allows for them could be used for the notes.
+        checkpoint_memory: Some(1 << 20),
         ..Limits::default()
     };
     is_bounded_within(
