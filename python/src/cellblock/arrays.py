@@ -30,6 +30,9 @@ _LOADING = {
 }
 
 _SAFE_PYARROW = (14, 0, 1)
+_ARROW_FILE = b"ARROW1\0\0"
+# Kinds of messages in a stream of Arrow.
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 # Columns without a value take no byte in a file, and eight for each row in pandas.
 _FEW_CELLS = 10_000_000
 
@@ -114,25 +117,89 @@ def _polars_table(contents: bytes, _library: str) -> Any:
 
 
 def _arrow_table(contents: bytes, library: str) -> Any:
-    table = _checked_table(contents)
-    return table.to_pandas() if library == "pandas" else table
+    if library != "pandas":
+        return _checked_table(contents)
+    # pandas has no views of texts and lists, and makes a value of each.
+    return _checked_table(contents, with_views=True).to_pandas()
 
 
-def _checked_table(contents: bytes) -> Any:
-    import io
-
+def _checked_table(contents: bytes, with_views: bool = False) -> Any:
     import pyarrow
-    from pyarrow import feather
 
     if _version(pyarrow.__version__) < _SAFE_PYARROW:
         # Older ones unpickle what a file says about its types (CVE-2023-47248).
         raise ImportError(f"pyarrow {pyarrow.__version__} runs code that a table brings along; 14.0.1 and later do not")
-    table = feather.read_table(io.BytesIO(contents))
+    if not contents.startswith(_ARROW_FILE):
+        raise ValueError("it is no Arrow file")
+    # An Arrow file is a stream of messages, and at its end a list of places in it. Read without that, each message is one
+    # that was checked here.
+    stream = pyarrow.py_buffer(contents)[len(_ARROW_FILE) :]
+    for message in pyarrow.ipc.MessageReader.open_stream(stream):
+        if _is_compressed(message.metadata.to_pybytes()):
+            raise ValueError("it is compressed")
+    with pyarrow.ipc.open_stream(stream) as reader:
+        table = reader.read_all()
     # Offsets that lead out of a column would be followed into other memory of this process.
     table.validate(full=True)
-    if table.num_rows * table.num_columns > max(8 * len(contents), _FEW_CELLS):
-        raise ValueError(f"{table.num_rows} rows of {table.num_columns} columns are more than its data")
+    cells = sum(_cells(chunk, with_views) for column in table.columns for chunk in column.chunks)
+    if cells > max(8 * len(contents), _FEW_CELLS):
+        raise ValueError(f"{cells} cells are more than its data")
     return table
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether a message says that its data are compressed: its batch has a field for it (`Message.fbs` of Arrow, flatbuffers)."""
+    from struct import unpack_from
+
+    def follow(place: int) -> int:
+        return place + int(unpack_from("<I", metadata, place)[0])
+
+    def field(table: int, number: int) -> int | None:
+        slots = table - unpack_from("<i", metadata, table)[0]
+        place = 4 + 2 * number
+        offset = unpack_from("<H", metadata, slots + place)[0] if place < unpack_from("<H", metadata, slots)[0] else 0
+        return table + offset if offset else None
+
+    message = follow(0)
+    kind, header = field(message, 1), field(message, 2)
+    if kind is None or header is None or metadata[kind] not in (_DICTIONARY_BATCH, _RECORD_BATCH):
+        return False
+    batch: int | None = follow(header)
+    if metadata[kind] == _DICTIONARY_BATCH:
+        data = field(follow(header), 1)
+        batch = None if data is None else follow(data)
+    return batch is not None and field(batch, 3) is not None
+
+
+def _cells(array: Any, with_views: bool) -> int:
+    """How many values an array is made of, with those inside of its values. Many of them can take no byte in a file."""
+    from pyarrow import types
+
+    kind = array.type
+    count = len(array)
+    if hasattr(array, "storage"):
+        return _cells(array.storage, with_views)
+    if types.is_struct(kind) or types.is_union(kind):
+        return count + sum(_cells(array.field(number), with_views) for number in range(kind.num_fields))
+    if types.is_dictionary(kind):
+        return count + _cells(array.dictionary, with_views)
+    if _is_a(kind, "list_view", "large_list_view"):
+        shown = sum(array.value_lengths().drop_null().to_pylist()) if with_views else 0
+        return count + shown + _cells(array.values, with_views)
+    if _is_a(kind, "string_view", "binary_view"):
+        # Each view has four numbers; the first is its length.
+        views = memoryview(array.buffers()[1] or b"").cast("B").cast("i")[4 * array.offset :: 4]
+        return count + (sum(views[:count]) // 8 if with_views else 0)
+    if hasattr(array, "values"):
+        return count + _cells(array.values, with_views)
+    return count
+
+
+def _is_a(kind: Any, *names: str) -> bool:
+    """Whether a type is one of these, which older versions of pyarrow do not have."""
+    from pyarrow import types
+
+    return any(getattr(types, f"is_{name}", lambda _: False)(kind) for name in names)
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -54,8 +54,11 @@ fn limits() -> Limits {
 
 /// Runs an attack on both rungs. It must fail by itself or be ended.
 pub(crate) fn is_bounded(attack: &str) {
+    is_bounded_within(limits(), attack);
+}
+
+fn is_bounded_within(limits: Limits, attack: &str) {
     let code = format!("{PRELUDE}{attack}");
-    let limits = limits();
     is_refused(limits.clone(), &code);
     // Without namespaces, less can be told of what is the session's.
     let session = behind(Isolation::on(Rung::Landlock), limits, &Map::new());
@@ -245,6 +248,30 @@ while got < WANTED:
     check(libc.semget(0, 32000, 0o1600))
     got += 32000 * 64
 hold(got)
+",
+    );
+}
+
+#[test]
+fn notes_of_how_semaphores_are_to_be_put_back() {
+    // The semaphores themselves are within the limit. For each process the kernel keeps a note about each set.
+    let limits = Limits {
+        memory: 512 << 20,
+        // What a cgroup allows for them could be used for the notes.
+        checkpoint_memory: Some(1 << 20),
+        ..Limits::default()
+    };
+    is_bounded_within(
+        limits,
+        r"
+SETS, SEMAPHORES, PROCESSES, UNDO = 1104, 2020, 58, 0o10000
+def note():
+    change = struct.pack('Hhh', 0, 0, UNDO)
+    for number in sets:
+        check(libc.semop(number, change, 1))
+    return len(sets) * 8192
+sets = [check(libc.semget(0, SEMAPHORES, 0o600)) for _ in range(SETS)]
+hold(in_children(PROCESSES, note))
 ",
     );
 }

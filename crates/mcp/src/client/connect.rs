@@ -1,5 +1,6 @@
 //! Connecting to an MCP server: its start, the handshake, and the list of what it offers.
 
+use super::http_client::BoundedHttpClient;
 use super::program::{MAX_LINE_BYTES, MonitoredReader, Program, StdoutMonitor};
 use super::{Offer, RemoteServer, ServerTransport};
 use http::{HeaderName, HeaderValue};
@@ -83,8 +84,9 @@ async fn attempt(
         ServerTransport::Address { .. } => {
             // `ring` builds quickest. A provider that the program has chosen before stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            let transport =
-                StreamableHttpClientTransport::from_config(address(server).map_err(plain)?);
+            let client = BoundedHttpClient::new().map_err(plain)?;
+            let config = address(server).map_err(plain)?;
+            let transport = StreamableHttpClientTransport::with_client(client, config);
             let handshake = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
@@ -169,7 +171,6 @@ fn address(server: &RemoteServer) -> Result<StreamableHttpClientTransportConfig,
     }
     let mut config =
         StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(given);
-    config.max_sse_event_size = MAX_LINE_BYTES;
     if let Some(token) = token {
         config = config.auth_header(token);
     }

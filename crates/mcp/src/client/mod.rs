@@ -2,6 +2,7 @@
 
 mod connect;
 mod connection;
+mod http_client;
 mod program;
 mod tools;
 

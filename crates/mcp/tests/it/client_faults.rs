@@ -3,7 +3,11 @@
 use crate::support::{crooked, eventually, runner, runner_of, shop, text, wait};
 use cellblock_mcp::{RemoteServer, connect};
 use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What is wrong with a server that cannot be used at all.
@@ -50,6 +54,51 @@ fn a_server_that_says_nothing_or_nonsense_is_given_up_in_time() {
         "{nonsense}"
     );
     assert!(begun.elapsed() < Duration::from_secs(12));
+}
+
+/// A server with an address that answers everything with a head and then more and more of the same, up to `most` bytes. What it could send is told
+/// by the counter.
+fn endless(
+    head: &'static str,
+    piece: &'static str,
+    most: usize,
+) -> (RemoteServer, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 65536]);
+            let _ = write!(
+                connection,
+                "HTTP/1.1 200 OK\r\n{head}\r\nConnection: close\r\n\r\n"
+            );
+            let pieces = piece.repeat(65536 / piece.len());
+            while counter.load(Relaxed) < most && connection.write_all(pieces.as_bytes()).is_ok() {
+                counter.fetch_add(pieces.len(), Relaxed);
+            }
+        }
+    });
+    let server = RemoteServer::address("far", format!("http://{address}/mcp"));
+    (server, sent)
+}
+
+#[test]
+fn an_answer_without_end_is_given_up_when_it_is_too_long() {
+    const LIMIT: usize = 48 << 20;
+    for (head, piece) in [
+        ("Content-Type: application/json", " "),
+        ("Content-Type: text/event-stream", "data: x\r\n"),
+    ] {
+        let (server, sent) = endless(head, piece, 5 * LIMIT);
+        let said = problem(server);
+        assert!(said.contains("its answer is longer than 48 MiB"), "{said}");
+        let sent = sent.load(Relaxed);
+        // What lies in sockets was sent and not read.
+        assert!(sent < 2 * LIMIT, "{head}: {sent} bytes");
+    }
 }
 
 #[test]

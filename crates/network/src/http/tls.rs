@@ -2,11 +2,16 @@
 //! asks for another one (`HelloRetryRequest` of RFC 8446), and where that begins.
 
 use std::io;
+use std::ops::RangeInclusive;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The kind of a record that is a part of the handshake: the first byte of a TLS connection.
-pub(super) const HANDSHAKE: u8 = 22;
+const HANDSHAKE: u8 = 22;
+/// The kinds of all records: changes of ciphers, warnings, the handshake, data, heartbeats.
+const KINDS: RangeInclusive<u8> = 20..=24;
+/// Above the second byte of a record, in which the version stands: 3. Go's servers take all versions below this one.
+const VERSIONS_END: u8 = 16;
 /// The kinds of records that a client may send before its second message: a change of ciphers without meaning, a warning, data that it sent
 /// too early. A server skips them.
 const SKIPPED: [u8; 3] = [20, 21, 23];
@@ -27,6 +32,33 @@ const RETRY_RANDOM: [u8; 32] = [
     0xCF, 0x21, 0xAD, 0x74, 0xE5, 0x9A, 0x61, 0x11, 0xBE, 0x1D, 0x8C, 0x02, 0x1E, 0x65, 0xB8, 0x91,
     0xC2, 0xA2, 0x11, 0x16, 0x7A, 0xBB, 0x8C, 0x5E, 0x07, 0x9E, 0x09, 0xE2, 0xC8, 0xA8, 0x33, 0x9C,
 ];
+
+/// What the first bytes of a client are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// The first message of TLS.
+    Handshake,
+    /// Another record of TLS. Servers differ in what they do with one at the beginning: several skip a warning, and read the first message after it.
+    OtherRecord,
+    /// No TLS, or nothing.
+    Other,
+}
+
+/// What these first bytes of a client are: two at least, where the first is the kind of a record.
+pub(super) fn beginning(bytes: &[u8]) -> Beginning {
+    match bytes {
+        [HANDSHAKE, ..] => Beginning::Handshake,
+        [kind, version, ..] if is_kind_of_record(*kind) && *version < VERSIONS_END => {
+            Beginning::OtherRecord
+        }
+        _ => Beginning::Other,
+    }
+}
+
+/// Whether a record of TLS can begin with this byte.
+pub(super) fn is_kind_of_record(byte: u8) -> bool {
+    KINDS.contains(&byte)
+}
 
 /// The length of the records that hold the first message and nothing else. `None` if it is not whole, or if another message begins in its
 /// last record.

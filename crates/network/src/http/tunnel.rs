@@ -6,6 +6,7 @@
 //! A server can ask for that message once more (`HelloRetryRequest`), and goes by the name in the second one. So the guard passes on the
 //! first message alone, and nothing after it before the answer says whether another one follows.
 
+use super::tls::Beginning;
 use super::{HEAD_LIMIT, tls};
 use crate::authority::Authority;
 use crate::connection::{Outcome, Refusal};
@@ -49,11 +50,17 @@ impl Guard {
             Ok(first) => first,
             Err(error) => return Err(Refusal::Broken(error)),
         };
-        if first.first() != Some(&tls::HANDSHAKE) {
-            server.write_all(&first).await.map_err(Refusal::Broken)?;
-            return relay(client, server).await;
-        }
-        if let Err(refusal) = self.pass_hellos(client, server, target, first).await {
+        let handed_on = match tls::beginning(&first) {
+            Beginning::Other => {
+                server.write_all(&first).await.map_err(Refusal::Broken)?;
+                return relay(client, server).await;
+            }
+            Beginning::Handshake => self.pass_hellos(client, server, target, first).await,
+            Beginning::OtherRecord => Err(Refusal::Malformed(
+                "a tunnel begins with a record of TLS that is not its first message",
+            )),
+        };
+        if let Err(refusal) = handed_on {
             let _ = client.write_all(&UNRECOGNIZED_NAME).await;
             let _ = client.shutdown().await;
             return Err(refusal);
@@ -142,7 +149,7 @@ async fn in_time<T>(part: impl Future<Output = io::Result<T>>) -> Result<T, Refu
     outcome.map_err(Refusal::Broken)
 }
 
-/// Waits for the first bytes of the client. Empty where the server speaks first: then it does not speak TLS.
+/// Waits for the first bytes of the client, until they show whether it speaks TLS. Empty where the server speaks first: then it does not.
 async fn first_bytes(
     client: &mut TcpStream,
     server: &TcpStream,
@@ -156,6 +163,11 @@ async fn first_bytes(
             // The byte stays where it is.
             peeked = server.peek(&mut byte) => { peeked?; }
         }
+    }
+    if let [kind] = rest[..]
+        && tls::is_kind_of_record(kind)
+    {
+        client.read_buf(&mut rest).await?;
     }
     Ok(rest)
 }

@@ -97,6 +97,27 @@ async fn a_host_that_no_rule_allows_is_not_reached_inside_a_tunnel() {
 }
 
 #[tokio::test]
+async fn records_that_servers_skip_before_the_first_message_hide_no_name() {
+    let other = hello("other.example");
+    let skipped: [&[u8]; 5] = [
+        // A warning: BoringSSL and Go's servers read on after it.
+        &[21, 3, 1, 0, 2, 1, 41],
+        &[21, 0, 0, 0, 2, 1, 90],
+        &[20, 3, 3, 0, 1, 1],
+        &[23, 3, 3, 0, 0],
+        // OpenSSL reads on after an empty record.
+        &[22, 3, 1, 0, 0],
+    ];
+    for record in skipped {
+        let passed = send(&RULES, "near.example:443", &[record, &other]).await;
+        assert_eq!(passed.heard, b"", "{record:?}");
+        let byte_by_byte: Vec<&[u8]> = record.chunks(1).chain([other.as_slice()]).collect();
+        let passed = send(&RULES, "near.example:443", &byte_by_byte).await;
+        assert_eq!(passed.heard, b"", "{record:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_a_rule_allows_is_reached_and_so_is_an_address() {
     for (rules, host, name) in [
         (RULES, "near.example:443", "near.example"),

@@ -3,6 +3,7 @@
 mod absolute_links;
 mod confined;
 mod entry;
+mod path_owners;
 mod private;
 mod removal;
 mod session_view;

@@ -1,13 +1,14 @@
 //! Directories and files that the host keeps for its own user: no other user of the machine can read them or put something else in their
 //! place.
 
+use super::path_owners;
 use rustix::fd::AsRawFd as _;
 use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, openat};
 use rustix::io::Errno;
-use rustix::process::{getegid, geteuid};
-use std::fs::{DirBuilder, File, OpenOptions, metadata};
+use rustix::process::geteuid;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// The users that may enter a directory of the host's.
@@ -64,24 +65,11 @@ pub fn private_directory(path: &Path, reach: Reach) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes or checks the directory that all others are in. No other user may be able to put another in its place: the directories above it must not be
-/// writable by others, unless they are sticky.
+/// Makes or checks the directory that all others are in. No other user may be able to put another in its place: the directories on the way to it must
+/// belong to root or to us, and must not be writable by others, unless they are sticky.
 pub fn claim_directory(path: &Path, reach: Reach) -> io::Result<()> {
     private_directory(path, reach)?;
-    let real = path.canonicalize()?;
-    for above in real.ancestors().skip(1) {
-        let found = metadata(above)?;
-        let is_sticky = found.mode() & 0o1000 != 0;
-        // With a group of one's own, which is usual, a directory for the group is one's own.
-        let by_group = found.mode() & 0o020 != 0 && found.gid() != getegid().as_raw();
-        if !is_sticky && (found.mode() & 0o002 != 0 || by_group) {
-            return Err(refused(format!(
-                "other users can write to {}, and so put another directory in its place; take that permission away (chmod go-w, or chmod +t), or use another directory",
-                above.display()
-            )));
-        }
-    }
-    Ok(())
+    path_owners::check(path)
 }
 
 /// Makes a file for its owner alone, whatever the umask is. Nothing may be at the path, not even a link.
@@ -91,7 +79,7 @@ pub fn private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn refused(why: String) -> io::Error {
+pub(super) fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
@@ -99,7 +87,7 @@ fn refused(why: String) -> io::Error {
 mod tests {
     use super::*;
     use std::fs::{self, Permissions, set_permissions};
-    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o7777
@@ -152,5 +140,44 @@ mod tests {
         assert!(error.to_string().contains("above"), "{error}");
         open_to(&above, 0o1777);
         claim_directory(&path, Reach::OwnerOnly).unwrap();
+    }
+    #[test]
+    fn a_directory_on_whose_way_is_one_of_another_user_is_refused() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let host = tempfile::tempdir().unwrap();
+        let theirs = host.path().join("theirs");
+        let path = theirs.join("below/own");
+        claim_directory(&path, Reach::OwnerOnly).unwrap();
+        chown(&theirs, Some(4711), None).unwrap();
+        let error = claim_directory(&path, Reach::OwnerOnly).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("theirs") && text.contains("4711"), "{error}");
+        // A sticky directory keeps its owner from nothing.
+        open_to(&theirs, 0o1777);
+        claim_directory(&path, Reach::OwnerOnly).unwrap_err();
+    }
+
+    #[test]
+    fn a_link_on_the_way_that_another_user_could_lead_elsewhere_is_refused() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let host = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (host.path().join("theirs"), host.path().join("ours"));
+        fs::create_dir(&theirs).unwrap();
+        fs::create_dir(&ours).unwrap();
+        let link = theirs.join("link");
+        symlink("../ours", &link).unwrap();
+        let path = link.join("own");
+        claim_directory(&path, Reach::OwnerOnly).unwrap();
+        chown(&theirs, Some(4711), None).unwrap();
+        claim_directory(&path, Reach::OwnerOnly).unwrap_err();
+        chown(&theirs, Some(0), None).unwrap();
+        open_to(&theirs, 0o1777);
+        claim_directory(&path, Reach::OwnerOnly).unwrap();
+        std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
+        claim_directory(&path, Reach::OwnerOnly).unwrap_err();
     }
 }

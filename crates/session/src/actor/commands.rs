@@ -10,8 +10,13 @@ use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointList, Event, Stream, Undone};
 use cellblock_sandbox::SessionProcesses;
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::thread::yield_now;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
 
 /// Something that a handle asks of its session.
 pub(crate) enum Command {
@@ -183,6 +188,24 @@ impl CommandQueue {
     /// The callers that wait for the session to be closed.
     pub(crate) fn take_closing(&mut self) -> Vec<oneshot::Sender<()>> {
         std::mem::take(&mut self.closing)
+    }
+}
+
+impl Drop for CommandQueue {
+    /// The same as [`CommandQueue::refuse_all`] for a task that goes without calling it: it panicked, or its runtime is shut down. A caller is in
+    /// the middle for less than a microsecond, unless its thread loses the processor there.
+    fn drop(&mut self) {
+        self.receiver.close();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            let command = poll_fn(|context| self.receiver.poll_recv(context));
+            // Or the runtime would say at some time that this task has done enough, until it waits.
+            match pin!(unconstrained(command)).poll(&mut context) {
+                Poll::Ready(Some(command)) => drop(command),
+                Poll::Ready(None) => return,
+                Poll::Pending => yield_now(),
+            }
+        }
     }
 }
 

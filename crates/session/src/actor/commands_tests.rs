@@ -25,12 +25,21 @@ fn is_waiting(answer: &mut Answer) -> bool {
 
 #[test]
 fn no_caller_waits_for_a_session_that_ends_while_the_command_is_given() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    no_caller_is_left_by(|mut queue| runtime.block_on(queue.refuse_all()));
+}
+
+#[test]
+fn no_caller_waits_for_a_session_whose_task_is_gone_while_the_command_is_given() {
+    no_caller_is_left_by(drop);
+}
+
+fn no_caller_is_left_by(end: impl Fn(CommandQueue)) {
     const ROUNDS: usize = 20;
     const CALLERS: usize = 8;
-    let runtime = Builder::new_current_thread().build().unwrap();
     for round in 0..ROUNDS {
         // It lives as long as a caller waits, as the handle of a session does.
-        let (sender, mut queue) = queue();
+        let (sender, queue) = queue();
         let start = Barrier::new(CALLERS + 1);
         let mut answers = thread::scope(|scope| {
             let give_commands = || {
@@ -40,8 +49,7 @@ fn no_caller_waits_for_a_session_that_ends_while_the_command_is_given() {
             let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(give_commands)).collect();
             start.wait();
             thread::yield_now();
-            runtime.block_on(queue.refuse_all());
-            drop(queue);
+            end(queue);
             let answers = callers.into_iter().map(|caller| caller.join().unwrap());
             answers.flatten().collect::<Vec<_>>()
         });

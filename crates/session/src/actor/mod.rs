@@ -39,8 +39,12 @@ use crate::spawn::process_host::ProcessHost;
 use crate::wire::init_link::InitLink;
 use cellblock_protocol::{Event, ProcessStatus, SessionOptions};
 use cellblock_sandbox::{Cgroup, HeadExit, SpawnRequest};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -133,10 +137,29 @@ pub(crate) enum AfterCell {
     Over(String),
 }
 
+/// The reason why a session ends. A panic in its task is one: its processes are ended and its callers hear of it as of any other.
+async fn or_panic(serving: impl Future<Output = String>) -> String {
+    let mut serving = pin!(serving);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("without a reason");
+            Poll::Ready(format!(
+                "the host failed, which is a bug of Cellblock: {text}"
+            ))
+        })
+    })
+    .await
+}
+
 impl Actor {
     /// Serves the handles until the last is dropped, the session is closed, or it dies.
     pub(crate) async fn serve(mut self) {
-        let reason = self.serve_until_over().await;
+        let reason = or_panic(self.serve_until_over()).await;
         let _ = self.shared.end.set(reason.clone());
         self.shared.logs.ring.end();
         // Handles that are waiting see their replies dropped and read the reason.
@@ -250,5 +273,24 @@ impl Actor {
             self.checkpoints.announced = checkpoint.clone();
             self.shared.logs.send(Event::Checkpoint { checkpoint });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_a_reason_for_the_end() {
+        let panicking = async {
+            tokio::task::yield_now().await;
+            let nothing: Option<String> = None;
+            nothing.expect("a part of the session")
+        };
+        assert_eq!(
+            or_panic(panicking).await,
+            "the host failed, which is a bug of Cellblock: a part of the session"
+        );
+        assert_eq!(or_panic(async { "closed".to_owned() }).await, "closed");
     }
 }

@@ -8,6 +8,9 @@ use crate::wire::config::walls;
 
 /// What one semaphore takes: a line of the processor's cache, or two.
 const SEMAPHORE_BYTES: u64 = 128;
+/// What a note about a set takes, and what each semaphore of the set takes in it.
+const NOTE_BYTES: u64 = 64;
+const NOTE_BYTES_EACH: u64 = 2;
 /// What a message, a queue or a set of semaphores takes beside its contents.
 const MESSAGE_BYTES: u64 = 64;
 const OBJECT_BYTES: u64 = 512;
@@ -33,13 +36,14 @@ fn is_own(walls: u64, wall: u64) -> bool {
 }
 
 /// Bytes of objects that no process has mapped. `walls` says which namespaces are the session's own: in another one, objects are not its own.
-pub fn unmapped(walls: u64, reach: Reach, proc_directory: Fd) -> u64 {
+/// `threads` is how many threads the session has.
+pub fn unmapped(walls: u64, reach: Reach, proc_directory: Fd, threads: u64) -> u64 {
     let mut sum = 0;
     if is_own(walls, walls::FILES) {
         sum += temporary_inodes() * INODE_BYTES;
     }
     if is_own(walls, walls::IPC) && reach == Reach::Namespace {
-        sum += semaphores(proc_directory) + messages(proc_directory);
+        sum += semaphores(proc_directory, threads) + messages(proc_directory);
     }
     sum
 }
@@ -77,18 +81,21 @@ fn segment_bytes(line: &[u8]) -> Option<u64> {
     (maker != 0).then_some(bytes)
 }
 
-fn semaphores(proc_directory: Fd) -> u64 {
+fn semaphores(proc_directory: Fd, threads: u64) -> u64 {
     let mut sum = 0;
     let _ = each_line_at(proc_directory, c"sysvipc/sem", |line| {
-        sum += semaphore_bytes(line).unwrap_or(0)
+        sum += semaphore_bytes(line, threads).unwrap_or(0)
     });
     sum
 }
 
-/// What the set in a line of `sysvipc/sem` takes.
-fn semaphore_bytes(line: &[u8]) -> Option<u64> {
+/// What the set in a line of `sysvipc/sem` takes, if each thread has a note about it that says how it is to be put back (`SEM_UNDO`). Nothing shows
+/// how many of these notes there are. The kernel rounds them up.
+fn semaphore_bytes(line: &[u8], threads: u64) -> Option<u64> {
     const COUNT: usize = 3;
-    Some(OBJECT_BYTES + field(line, COUNT)? * SEMAPHORE_BYTES)
+    let count = field(line, COUNT)?;
+    let note = (NOTE_BYTES + count * NOTE_BYTES_EACH).next_power_of_two();
+    Some(OBJECT_BYTES + count * SEMAPHORE_BYTES + threads * note)
 }
 
 fn messages(proc_directory: Fd) -> u64 {
@@ -139,10 +146,15 @@ mod tests {
     fn semaphores_and_messages_count_with_what_they_take() {
         let semaphores =
             b"         0          1   600      32000  1000  1000  1000  1000          0 1700000000";
-        assert_eq!(semaphore_bytes(semaphores), Some(512 + 32000 * 128));
+        let bytes = |threads| semaphore_bytes(semaphores, threads);
+        assert_eq!(bytes(0), Some(512 + 32000 * 128));
+        assert_eq!(bytes(3), Some(512 + 32000 * 128 + 3 * 65536));
         let queue = b"         0          0   600       16000          2    7     0  1000  1000  1000  1000 1 0 1";
         assert_eq!(queue_bytes(queue), Some(512 + 20000 + 128));
         let title = b"       key      msqid perms      cbytes       qnum lspid lrpid";
-        assert_eq!([semaphore_bytes(title), queue_bytes(title)], [None, None]);
+        assert_eq!(
+            [semaphore_bytes(title, 1), queue_bytes(title)],
+            [None, None]
+        );
     }
 }

@@ -326,7 +326,9 @@ impl<P: Protected> Watched<'_, P> {
     /// Bytes that the kernel holds for the session and that no process shows.
     fn in_kernel(&self, limit: u64) -> u64 {
         let mut sum = self.pipe_bytes;
-        sum += kernel_memory::unmapped(self.walls, self.reach, self.proc_directory);
+        let mut threads = 0;
+        self.each_counted(|pid| threads += self.of(pid).threads);
+        sum += kernel_memory::unmapped(self.walls, self.reach, self.proc_directory, threads);
         if self.has_own_network() {
             sum += socket_memory::bytes(self.proc_directory, limit);
         }

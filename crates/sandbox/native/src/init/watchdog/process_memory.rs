@@ -35,6 +35,8 @@ pub struct ProcessMemory {
     pub(super) mapped: u64,
     /// How many descriptors its table has room for.
     pub(super) descriptors: u64,
+    /// How many threads it has.
+    pub(super) threads: u64,
 }
 
 impl ProcessMemory {
@@ -75,6 +77,7 @@ impl ProcessMemory {
                 b"HugetlbPages" => found.huge = kilobytes,
                 b"VmPTE" => found.page_tables = kilobytes,
                 b"FDSize" => found.descriptors = value,
+                b"Threads" => found.threads = value,
                 _ => {}
             }
         }
@@ -265,6 +268,7 @@ mod tests {
             page_tables: 68 << 10,
             mapped: 16384 << 10,
             descriptors: 128,
+            threads: 1,
         };
         assert_eq!(found, expected);
         assert_eq!(found.in_kernel(), (68 << 10) + (2048 << 10) + (128 << 10));
