@@ -1,6 +1,7 @@
 """The code interpreter of the official SDK: forms of values, charts, images, contexts, IPython's syntax."""
 
 import json
+import shutil
 import threading
 
 import pytest
@@ -183,3 +184,21 @@ def test_a_sandbox_that_is_killed_ends_its_cell(fresh):
 def test_a_connection_finds_the_variables(fresh):
     fresh.run_code("x = 1")
     assert Sandbox.connect(fresh.sandbox_id).run_code("x + 1").text == "2"
+
+
+@pytest.mark.skipif(shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None, reason="cells of JavaScript need node on the server's machine")
+def test_cells_of_javascript_keep_their_variables():
+    with Sandbox.create(envs={"ALL": "sandbox"}) as sandbox:
+        assert [context.language for context in sandbox.list_code_contexts()] == ["python", "javascript"]
+        told = sandbox.run_code("const x = 1; console.log('out'); x + 1", language="javascript")
+        assert (told.logs.stdout, told.text) == (["out\n"], "2")
+        again = sandbox.run_code("import { readFileSync } from 'fs'\nconst x = await Promise.resolve(typeof readFileSync); x", language="js")
+        assert again.text == "function"
+        environment = "`${process.env.ALL} ${process.env.ONE ?? 'none'} ${process.cwd()}`"
+        assert sandbox.run_code(environment, language="js", envs={"ONE": "1"}).text == "sandbox 1 /home/user"
+        assert sandbox.run_code(environment, language="js").text == "sandbox none /home/user"
+        failed = sandbox.run_code("throw new TypeError('no')", language="js").error
+        assert (failed.name, failed.value) == ("TypeError", "no")
+        ended = sandbox.run_code("process.exit(3)", language="js").error
+        assert ended.name == "ExecutionError"
+        assert sandbox.run_code("typeof x", language="js").text == "undefined"

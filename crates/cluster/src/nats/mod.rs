@@ -27,8 +27,8 @@ pub use examine::{AppendReport, EngineReport, FileSync, StreamReport, StreamStat
 
 use crate::engine::{Engine, EngineError};
 use crate::runtime::Runtime;
-use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::ServerAddr;
+use async_nats::jetstream::stream::{Config, StorageType};
 use log::Log;
 use std::path::PathBuf;
 use std::sync::Arc;

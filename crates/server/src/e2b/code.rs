@@ -3,6 +3,7 @@
 use super::contexts::{CodeContext, Language};
 use super::error::E2bError;
 use super::execute;
+use super::javascript;
 use super::lookup::Admitted;
 use super::sandbox::{Sandbox, lock};
 use crate::state::AppState;
@@ -77,7 +78,11 @@ async fn run(
             return Err(E2bError::bad_request(message).into());
         }
         (Some(id), None) => sandbox.context(id)?,
-        (None, language) => sandbox.default_context(Language::named(language.as_deref())?),
+        (None, language) => {
+            let language = Language::named(language.as_deref())?;
+            sandbox.check_offered(language).await?;
+            sandbox.default_context(language)
+        }
     };
     let cell = execute::Execution {
         code: request.code,
@@ -91,6 +96,10 @@ async fn list(
     headers: HeaderMap,
 ) -> Result<Json<Vec<Value>>, CodeError> {
     let sandbox = state.sandbox_of(&headers).await?;
+    if sandbox.offers_javascript().await {
+        // Clients expect it among the contexts of a new sandbox.
+        sandbox.default_context(Language::JavaScript);
+    }
     let contexts = lock(&sandbox.contexts);
     Ok(Json(
         contexts.iter().map(|context| context.json()).collect(),
@@ -110,6 +119,7 @@ async fn create(
 ) -> Result<Json<Value>, CodeError> {
     let request: ContextRequest = parse(&body)?;
     let language = Language::named(request.language.as_deref())?;
+    sandbox.check_offered(language).await?;
     let context = CodeContext::create(&state, &sandbox, language, request.cwd).await?;
     Ok(Json(context.json()))
 }
@@ -161,7 +171,25 @@ impl Sandbox {
             return Arc::clone(found);
         }
         let context = CodeContext::default_for(&self.live, language);
-        contexts.push(Arc::clone(&context));
+        // Before those that were made by a request: clients take the last of the list for the newest.
+        let place = contexts.len().min(1);
+        contexts.insert(place, Arc::clone(&context));
         context
+    }
+
+    /// Refuses a language that this sandbox has no interpreter for.
+    async fn check_offered(&self, language: Language) -> Result<(), E2bError> {
+        if language != Language::JavaScript || self.offers_javascript().await {
+            return Ok(());
+        }
+        Err(E2bError::not_offered(
+            "the language `javascript` is not offered: this server has no `node`; cells are python or bash",
+        ))
+    }
+
+    /// Whether the sandbox has `node`.
+    async fn offers_javascript(&self) -> bool {
+        let look = || javascript::is_there(&self.live.session);
+        *self.has_node.get_or_init(look).await
     }
 }

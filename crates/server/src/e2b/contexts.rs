@@ -1,10 +1,12 @@
 //! Contexts: places in which cells run one after the other, with variables of their own and the files of the sandbox.
 //!
 //! The default context is the session of the sandbox. Every further Python context is a session of its own on the same workspace; a context
-//! of `bash` starts one shell for each cell, which takes the variables and the directory over from the one before it.
+//! of `bash` starts one shell for each cell, which takes the variables and the directory over from the one before it; a context of JavaScript
+//! keeps a `node` beside the Python of the sandbox.
 
 use super::create::sandbox_limits;
 use super::error::E2bError;
+use super::javascript::Interpreter;
 use super::sandbox::{Sandbox, lock};
 use crate::auth::random_id;
 use crate::copies::SessionCopy;
@@ -15,7 +17,7 @@ use cellblock_protocol::{Cell, Journaling, SessionOptions, Shell, Status, Worksp
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 /// The most contexts of one sandbox.
 const MAX_CONTEXTS: usize = 16;
@@ -25,6 +27,7 @@ const MAX_CONTEXTS: usize = 16;
 pub(super) enum Language {
     Python,
     Bash,
+    JavaScript,
 }
 
 impl Language {
@@ -33,10 +36,11 @@ impl Language {
         match name {
             None | Some("" | "python" | "python3") => Ok(Language::Python),
             Some("bash" | "sh") => Ok(Language::Bash),
+            Some("javascript" | "js") => Ok(Language::JavaScript),
             Some(other) => {
                 let shown: String = other.chars().take(32).collect();
                 Err(E2bError::not_offered(format!(
-                    "the language `{shown}` is not offered: cells of this server are python or bash"
+                    "the language `{shown}` is not offered: cells of this server are python, javascript or bash"
                 )))
             }
         }
@@ -46,6 +50,7 @@ impl Language {
         match self {
             Language::Python => "python",
             Language::Bash => "bash",
+            Language::JavaScript => "javascript",
         }
     }
 }
@@ -63,6 +68,10 @@ pub(super) struct CodeContext {
     pub(super) turn: Mutex<()>,
     /// How many cells were begun.
     pub(super) cells: AtomicU64,
+    /// The interpreter of a context of JavaScript, from its first cell on. A cell that runs holds it.
+    pub(super) javascript: Mutex<Option<Interpreter>>,
+    /// Tells the cell of JavaScript that runs that its context is started anew.
+    pub(super) restarts: watch::Sender<()>,
 }
 
 /// Whose session a context runs in.
@@ -83,6 +92,7 @@ impl CodeContext {
         match language {
             Language::Python => live.id.clone(),
             Language::Bash => format!("{}-bash", live.id),
+            Language::JavaScript => format!("{}-javascript", live.id),
         }
     }
 
@@ -96,6 +106,8 @@ impl CodeContext {
             ownership: Ownership::Sandboxes,
             turn: Mutex::new(()),
             cells: AtomicU64::new(0),
+            javascript: Mutex::new(None),
+            restarts: watch::Sender::new(()),
         })
     }
 
@@ -116,7 +128,9 @@ impl CodeContext {
         let cwd = cwd.map_or_else(|| sandbox.home(), |cwd| sandbox.absolute(&cwd));
         let (live, ownership) = match language {
             Language::Python => (open_beside(state, sandbox).await?, Ownership::Own),
-            Language::Bash => (Arc::clone(&sandbox.live), Ownership::Sandboxes),
+            Language::Bash | Language::JavaScript => {
+                (Arc::clone(&sandbox.live), Ownership::Sandboxes)
+            }
         };
         let context = Arc::new(CodeContext {
             id: random_id("c")?,
@@ -126,6 +140,8 @@ impl CodeContext {
             ownership,
             turn: Mutex::new(()),
             cells: AtomicU64::new(0),
+            javascript: Mutex::new(None),
+            restarts: watch::Sender::new(()),
         });
         if let Err(error) = context.enter_directory(sandbox).await {
             context.remove(state, sandbox).await?;
@@ -175,6 +191,14 @@ impl CodeContext {
                 .paths()
                 .remove(&self.shell_state_path())
                 .await;
+            self.cells.store(0, Ordering::SeqCst);
+            return Ok(());
+        }
+        if self.language == Language::JavaScript {
+            // A cell that runs has taken the interpreter out, and ends with it.
+            self.restarts.send_replace(());
+            let _turn = self.turn.lock().await;
+            self.javascript.lock().await.take();
             self.cells.store(0, Ordering::SeqCst);
             return Ok(());
         }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -381,6 +381,7 @@ impl AppState {
             file_metadata: Mutex::new(new.file_metadata),
             network_hint,
             processor_sample: Mutex::new(ProcessorSample::at_start()),
+            has_node: OnceCell::new(),
         });
         self.sandboxes().insert(Arc::clone(&sandbox));
         tokio::spawn(end_in_time(self.clone(), Arc::clone(&sandbox)));

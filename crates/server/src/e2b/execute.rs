@@ -2,6 +2,7 @@
 
 use super::contexts::{CodeContext, Language};
 use super::error::E2bError;
+use super::javascript::{Interpreter, Message};
 use super::joined_output::{JoinedOutput, Output};
 use super::outputs::{display_line, error_line, value_line};
 use super::sandbox::Sandbox;
@@ -132,6 +133,7 @@ impl CellRun {
             match self.context.language {
                 Language::Python => self.python(cell).await?,
                 Language::Bash => self.bash(cell).await?,
+                Language::JavaScript => self.javascript(cell).await?,
             }
             self.lines.send(&json!({"type": "end_of_execution"})).await
         };
@@ -311,6 +313,50 @@ impl CellRun {
             }
         }
         guard.release();
+        Ok(())
+    }
+
+    /// Runs a cell of JavaScript in the `node` of the context. A cell that is broken off ends it, and its variables with it.
+    async fn javascript(&self, cell: Cell) -> Result<(), BrokenOff> {
+        let mut own = cell.env;
+        own.retain(|name, _| self.own_variables.contains(name));
+        let mut restarts = self.context.restarts.subscribe();
+        let kept = self.context.javascript.lock().await.take();
+        let mut interpreter = match kept.filter(Interpreter::is_alive) {
+            Some(interpreter) => interpreter,
+            None => {
+                let variables = self.sandbox.settings.variables.clone();
+                let session = &self.context.live.session;
+                match Interpreter::start(session, &self.context.cwd, variables).await {
+                    Ok(interpreter) => interpreter,
+                    Err(error) => return self.refuse(&error.to_string()).await,
+                }
+            }
+        };
+        if let Err(error) = interpreter.begin(&cell.code, &own).await {
+            return self.refuse(&error.to_string()).await;
+        }
+        loop {
+            let message = tokio::select! {
+                () = self.lines.0.closed() => return Err(BrokenOff),
+                Ok(()) = restarts.changed() => Message::Gone,
+                message = interpreter.next() => message,
+                () = tokio::time::sleep(KEEPALIVE) => {
+                    self.keep_alive().await?;
+                    continue;
+                }
+            };
+            match message {
+                Message::Output { stream, text } => self.lines.output(stream, &text).await?,
+                Message::Line(line) => self.lines.send(&line).await?,
+                Message::End => break,
+                Message::Gone => {
+                    let problem = "the JavaScript interpreter ended in this cell, and its variables with it; the next cell starts a new one";
+                    return self.refuse(problem).await;
+                }
+            }
+        }
+        *self.context.javascript.lock().await = Some(interpreter);
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ mod error;
 mod execute;
 mod filesystem;
 mod http_files;
+mod javascript;
 mod joined_output;
 mod listing;
 mod lookup;

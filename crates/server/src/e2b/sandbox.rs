@@ -10,7 +10,7 @@ use crate::live::LiveSession;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +45,8 @@ pub(super) struct Sandbox {
     pub(super) network_hint: NetworkHint,
     /// The processor time at the last look.
     pub(super) processor_sample: Mutex<ProcessorSample>,
+    /// Whether programs of the sandbox find `node`, once it was looked for.
+    pub(super) has_node: OnceCell<bool>,
 }
 
 /// Names and values that a client gave to a file, by the file's path.

@@ -101,7 +101,11 @@ async fn contexts_have_variables_of_their_own_and_the_files_of_the_sandbox() {
         .post("/execute", json!({"code": "1", "language": "r"}))
         .await;
     assert_eq!(other.status, StatusCode::NOT_IMPLEMENTED);
-    assert!(other.text().contains("python or bash"), "{}", other.text());
+    assert!(
+        other.text().contains("python, javascript or bash"),
+        "{}",
+        other.text()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

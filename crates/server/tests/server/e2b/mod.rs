@@ -2,6 +2,7 @@
 
 mod code;
 mod envd;
+mod javascript;
 mod life;
 
 use crate::common::{Answer, Caller, TestServer};

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 pub(super) const TOKEN_VARIABLE: &str = "CELLBLOCK_TOKEN";
 /// How long the nodes are asked again before a request counts as lost. Runs are safe in the queue while the nodes are slow or away, so
 /// there is no hurry.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a node may take to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// How many requests are under way at the same time, however many tasks run. More would make busy nodes slower, and not the evaluation
@@ -140,7 +140,7 @@ impl Nodes {
 
     /// Sends a request to the first node that answers, and waits where a node asks for it. The error says what the last node did.
     pub(super) async fn send(&self, request: &NodeRequest<'_>) -> Result<Answer, String> {
-        self.send_within(request, REQUEST_TIMEOUT).await
+        self.send_within(request, SUBMIT_TIMEOUT).await
     }
 
     /// Sends a request to each node at most once, until one answers.
