@@ -282,13 +282,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_panics_is_a_reason_for_the_end() {
-        let panicking = async {
+        async fn fails() -> String {
             tokio::task::yield_now().await;
-            let nothing: Option<String> = None;
-            nothing.expect("a part of the session")
-        };
+            panic!("a part of the session")
+        }
         assert_eq!(
-            or_panic(panicking).await,
+            or_panic(fails()).await,
             "the host failed, which is a bug of Cellblock: a part of the session"
         );
         assert_eq!(or_panic(async { "closed".to_owned() }).await, "closed");
