@@ -1,6 +1,7 @@
 //! Messages as frames of ZeroMQ: `identities… <IDS|MSG> signature header parent metadata content buffers…`.
 
 use crate::message::Message;
+use crate::received::ReceivedTags;
 use bytes::Bytes;
 use ring::hmac;
 use serde_json::{Map, Value, json};
@@ -31,6 +32,9 @@ pub enum WireError {
     /// The signature is not that of the connection file's key.
     #[error("the signature is wrong")]
     Signature,
+    /// The message came before. A program that can read the sockets, and does not know the key, could send it again.
+    #[error("the message was sent before")]
+    Repeated,
     /// A part is not the JSON that it should be.
     #[error("the {0} is no JSON object")]
     Json(&'static str),
@@ -73,11 +77,7 @@ impl Wire {
 
     /// The message of some frames, once its signature is checked.
     pub fn decode(&self, frames: Vec<Bytes>) -> Result<Message, WireError> {
-        let delimiter = frames
-            .iter()
-            .take(MAX_IDENTITIES + 1)
-            .position(|frame| frame == DELIMITER)
-            .ok_or(WireError::Malformed)?;
+        let delimiter = delimiter(&frames)?;
         let parts = &frames[delimiter + 1..];
         if parts.len() < FIXED_FRAMES {
             return Err(WireError::Malformed);
@@ -97,6 +97,22 @@ impl Wire {
             content: Value::Object(object(&fixed[4], "content")?),
             buffers: buffers.to_vec(),
         })
+    }
+
+    /// The message of some frames, if it is the first with its signature. Without a key every message is.
+    pub(crate) fn decode_once(
+        &self,
+        frames: Vec<Bytes>,
+        received: &ReceivedTags,
+    ) -> Result<Message, WireError> {
+        let signature = frames.get(delimiter(&frames)? + 1).cloned();
+        let message = self.decode(frames)?;
+        let tag = signature.and_then(|signature| decode_hex(&signature));
+        let is_first = match tag.filter(|_| self.key.is_some()) {
+            Some(tag) => received.add(tag),
+            None => true,
+        };
+        is_first.then_some(message).ok_or(WireError::Repeated)
     }
 
     fn signature(&self, parts: &[Bytes]) -> String {
@@ -123,6 +139,14 @@ impl Wire {
         // Compares in constant time.
         hmac::verify(key, &signed, &tag).map_err(|_| WireError::Signature)
     }
+}
+
+/// Where the delimiter is.
+fn delimiter(frames: &[Bytes]) -> Result<usize, WireError> {
+    let mut first = frames.iter().take(MAX_IDENTITIES + 1);
+    first
+        .position(|frame| frame == DELIMITER)
+        .ok_or(WireError::Malformed)
 }
 
 fn object(bytes: &[u8], part: &'static str) -> Result<Map<String, Value>, WireError> {
@@ -181,6 +205,21 @@ mod tests {
         }
         let frames = Wire::new("another").encode(&message());
         assert_eq!(wire.decode(frames), Err(WireError::Signature));
+    }
+
+    #[test]
+    fn a_message_that_is_sent_again_is_refused_if_messages_are_signed() {
+        for (key, outcome) in [("secret", Err(WireError::Repeated)), ("", Ok(message()))] {
+            let (wire, received) = (Wire::new(key), ReceivedTags::default());
+            let frames = wire.encode(&message());
+            let first = wire.decode_once(frames.clone(), &received);
+            assert!(first.is_ok());
+            let mut again = frames;
+            // The same signature, written in another way.
+            again[2] = Bytes::from(again[2].to_ascii_uppercase());
+            let kind = |outcome: Result<Message, WireError>| outcome.map(|message| message.buffers);
+            assert_eq!(kind(wire.decode_once(again, &received)), kind(outcome));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::connection::ConnectionFile;
 use crate::kernel::{Kernel, KernelAbout, KernelEnd, Outgoing, SessionOpener, outgoing_queues};
 use crate::message::{Channel, MessageFactory};
+use crate::received::ReceivedTags;
 use crate::wire::Wire;
 use bytes::Bytes;
 use serde_json::{Map, json};
@@ -82,12 +83,20 @@ pub async fn serve(
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(echo(heartbeat));
     tasks.spawn(senders.send_all(ordered));
+    // One for all channels: a message that is sent again on another one is refused too.
+    let received = Arc::new(ReceivedTags::default());
     for (channel, socket) in [
         (Channel::Shell, shell),
         (Channel::Stdin, stdin),
         (Channel::Control, control),
     ] {
-        tasks.spawn(read_requests(channel, socket, wire.clone(), kernel.clone()));
+        tasks.spawn(read_requests(
+            channel,
+            socket,
+            wire.clone(),
+            Arc::clone(&received),
+            kernel.clone(),
+        ));
     }
     tasks.spawn(async move {
         while let Some(reply) = control_replies.recv().await {
@@ -152,7 +161,13 @@ async fn echo(mut heartbeat: RepSocket) {
     }
 }
 
-async fn read_requests(channel: Channel, mut socket: RouterRecvHalf, wire: Wire, kernel: Kernel) {
+async fn read_requests(
+    channel: Channel,
+    mut socket: RouterRecvHalf,
+    wire: Wire,
+    received: Arc<ReceivedTags>,
+    kernel: Kernel,
+) {
     loop {
         let frames = match socket.recv().await {
             Ok(message) => message.into_vec(),
@@ -160,7 +175,7 @@ async fn read_requests(channel: Channel, mut socket: RouterRecvHalf, wire: Wire,
             Err(_) => continue,
         };
         // A message that is malformed or not signed with the key has no sender that could be told.
-        match wire.decode(frames) {
+        match wire.decode_once(frames, &received) {
             Ok(message) => kernel.receive(channel, message).await,
             Err(error) => eprintln!("a message on the {} channel: {error}", channel.name()),
         }
