@@ -22,7 +22,11 @@ def run_on(signs):
     while time.monotonic() < end:
         os.write(signs, b'%d\n' % os.getpid())
         time.sleep(0.01)
-def stand_by(channel, next_channel, answer, place, *more):
+def announce(channel, answer, places, pid):
+    for place, number in zip(places, (pid, 0)):
+        answer = answer[:place] + str(number).rjust(10).encode() + answer[place + 10:]
+    os.write(channel, answer)
+def stand_by(channel, next_channel, answer, places, *more):
     r, w = os.pipe()
     if os.fork() == 0:
         if os.fork() == 0:
@@ -38,14 +42,14 @@ def stand_by(channel, next_channel, answer, place, *more):
     pid, = struct.unpack('i', os.read(r, 4))
     os.close(r)
     os.close(w)
-    os.write(channel, answer[:place] + str(pid).rjust(10).encode() + answer[place + 10:])
+    announce(channel, answer, places, pid)
     return pid, 0
 make.__globals__['native'].stand_by = stand_by
 ";
 
 /// Such a process does not run for long: what runs takes memory, and init does not count that of a checkpoint.
 fn does_not_run(disguise: &str) {
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
     /// Longer than any disguise.
     const STANDSTILL: Duration = Duration::from_secs(3);
     let scene = Scene::new();
@@ -57,11 +61,11 @@ fn does_not_run(disguise: &str) {
         let of_first = |line: &&str| text.lines().next() == Some(line);
         text.lines().filter(of_first).count()
     };
-    assert!(within(PATIENCE, || signs() > 0), "none was forged");
+    assert!(within(TIMEOUT, || signs() > 0), "none was forged");
     let begin = Instant::now();
     let mut last = (signs(), Instant::now());
     while last.1.elapsed() < STANDSTILL {
-        assert!(begin.elapsed() < PATIENCE, "it runs: {} signs", last.0);
+        assert!(begin.elapsed() < TIMEOUT, "it runs: {} signs", last.0);
         sleep(Duration::from_millis(20));
         if signs() != last.0 {
             last = (signs(), Instant::now());
@@ -84,7 +88,7 @@ def disguise():
     # By the bare calls: libc leaves some signals unblocked.
     libc, number = ctypes.CDLL(None), ctypes.c_uint64
     libc.syscall(14, 0, ctypes.byref(number(2**64 - 1)), None, 8)
-    libc.syscall(128, ctypes.byref(number(0b1111 << 39)), None, (number * 2)(0, 500_000_000), 8)
+    libc.syscall(128, ctypes.byref(number(0xFF << 39)), None, (number * 2)(0, 500_000_000), 8)
 ",
     );
 }
@@ -103,8 +107,8 @@ os.wait()
 old, = struct.unpack('i', os.read(r, 4))
 # The kernel says in steps of 10 ms when a process was made.
 time.sleep(0.1)
-def stand_by(channel, next_channel, answer, place, *more):
-    os.write(channel, answer[:place] + str(old).rjust(10).encode() + answer[place + 10:])
+def stand_by(channel, next_channel, answer, places, *more):
+    announce(channel, answer, places, old)
     return old, 0
 make.__globals__['native'].stand_by = stand_by
 ";
