@@ -61,9 +61,7 @@ def obstacle(descriptors: list[tuple[int, int]], channels: tuple[int, ...]) -> s
     return None
 
 
-def make(
-    channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame, own_memory: Any
-) -> str | None:
+def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame, own_memory: Any) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to
     serve the next channel, raises `Woken`. `own_memory` is what the head itself shares with its copies."""
     prefork_state = PreForkState(descriptors, (channel, next_channel))
@@ -76,9 +74,7 @@ def make(
     executors = child_processes.idle_executors()
     try:
         with OtherThreadsWait(has_threads):
-            pid, left = native.stand_by(
-                channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads
-            )
+            pid, left = native.stand_by(channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads)
             if not pid:
                 renew_ids(process, executors)
     except native.ThreadInTheWay as error:

@@ -139,8 +139,8 @@ def stand_by(
     places, and at the second how many bytes of shared memory the copy does not put back.
     The second number is for a copy that was woken: the id of the frozen copy that it left behind, or 0. The copy finds the files
     at the offsets that they have now, and shared memory as it is now, but for what the guest itself shares with its copies. Where
-    this process has other threads, the copy has them too when it is woken. Python in the copy is not told of a fork: it goes on as
-    this process, and to begin anew, as in a child, would take it a millisecond."""
+    this process has other threads, the copy has them too when it is woken. Python in the copy is not told of a fork: it goes on
+    as this process, and to begin anew, as in a child, would take it a millisecond."""
     assert _library is not None
     left = ctypes.c_int(0)
     fork = None if has_threads or _JOINS_ENDED_THREADS else _fork
