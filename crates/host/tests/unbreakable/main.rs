@@ -26,6 +26,7 @@ mod origin;
 mod pool;
 mod random_trees;
 mod replay;
+mod servers;
 mod shared_maps;
 mod shared_memory;
 mod strategies;

@@ -278,12 +278,14 @@ fn a_listening_socket_is_noticed_whatever_its_number_is() {
     session.good("import os, socket");
     for _ in 0..3 {
         session.run("os._exit(3)");
-        session.good("server = socket.create_server(('127.0.0.1', 0))");
-        let checkpoint = session.good("x = 1").state.checkpoint;
-        assert_eq!(
-            checkpoint,
-            CheckpointState::behind(1, "a socket is listening".to_owned())
+        session.good(
+            "server = socket.create_server(('127.0.0.1', 0))
+server.setsockopt(socket.SOL_SOCKET, 29, 1)",
         );
+        let descriptor = session.value("server.fileno()");
+        let checkpoint = session.good("x = 1").state.checkpoint;
+        let reason = format!("a socket is listening (descriptor {descriptor})");
+        assert_eq!(checkpoint, CheckpointState::behind(2, reason));
         session.good("server.close()");
         session.good("y = 1");
     }

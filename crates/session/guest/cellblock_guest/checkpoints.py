@@ -50,14 +50,20 @@ class Woken(BaseException):
         self.prefork_state = prefork_state
 
 
-def obstacle(descriptors: list[tuple[int, int]], channels: tuple[int, ...]) -> str | None:
-    """Why a fork could not carry the state as it is, or None. The channels to the host are no sockets of the code's."""
-    torch: Any = modules.get("torch")
-    if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
-        return "CUDA is in use, and a graphics card's memory cannot be copied"
+def fork_obstacle(descriptors: list[tuple[int, int]], channels: tuple[int, ...]) -> str | None:
+    """Why a fork could not have the state as it is, or None. The channels to the host are no sockets of the code's."""
+    if reason := _graphics_card():
+        return reason
     for descriptor, kind in descriptors:
         if kind == _SOCKET and descriptor not in channels and _listens(descriptor):
             return "a socket is listening"
+    return None
+
+
+def _graphics_card() -> str | None:
+    torch: Any = modules.get("torch")
+    if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
+        return "CUDA is in use, and a graphics card's memory cannot be copied"
     return None
 
 
@@ -65,6 +71,9 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to
     serve the next channel, raises `Woken`. `own_memory` is what the head itself shares with its copies."""
     prefork_state = PreForkState(descriptors, (channel, next_channel))
+    if reason := _graphics_card() or prefork_state.sockets.obstacle:
+        return reason
+    prefork_state.sockets.leave_to_copy()
     frame = encode({**answer, "pid": _NOT_KNOWN_YET, "left_out": _NOT_KNOWN_YET})
     digits = str(_NOT_KNOWN_YET).encode()
     places = frame.index(digits, frame.index(b'"pid"')), frame.index(digits, frame.index(b'"left_out"'))

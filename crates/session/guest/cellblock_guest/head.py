@@ -222,14 +222,12 @@ class Head:
         """Make it and answer, or say why not."""
         self._streams.flush()
         descriptors = checkpoints.descriptors()
-        reason = checkpoints.obstacle(descriptors, (self.channel.fd, next_channel))
+        # Before the fork: after it, every page that this touches would have to be copied.
+        about = {**checkpoints.size(), "children": checkpoints.children()}
+        own_memory = self._streams.shared_memory
+        reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about}, own_memory)
         if reason is None:
-            # Before the fork: after it, every page that this touches would have to be copied.
-            about = {**checkpoints.size(), "children": checkpoints.children()}
-            own_memory = self._streams.shared_memory
-            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about}, own_memory)
-            if reason is None:
-                self._streams.hold_lines()
+            self._streams.hold_lines()
         return reason
 
     def _fork(self, request: Frame) -> None:
@@ -241,7 +239,7 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors(), (self.channel.fd,))
+            reason = checkpoints.fork_obstacle(checkpoints.descriptors(), (self.channel.fd,))
             if reason is None:
                 forks.make(self.channel.fd, self._streams.shared_memory)
         except forks.Arrived as arrived:

@@ -14,7 +14,7 @@ from . import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 # Whether Python can still join threads that have ended: it holds on to libc's record of each, which libc's `fork` gives away in
@@ -38,6 +38,9 @@ _MAPPING = "mmap mmap64 mprotect mremap".split()
 _NOTES_PROCESSES = sys.version_info < (3, 12)
 _WALK = "PyInterpreterState_Get PyInterpreterState_ThreadHead PyThreadState_Next _PyThreadState_GetDict PyDict_GetItem".split()
 _NOTE = "__asyncio_running_event_loop__"
+
+# What is to be done about a socket in copies: see `record_socket`.
+RECORDED, OBSTACLE = 1, 2
 
 _library: ctypes.PyDLL | None = None
 _walk: Any = None  # memory that the native library reads
@@ -71,6 +74,9 @@ def load(descriptor: int) -> None:
         ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_int),
     ]
+    _library.cellblock_socket_record_bytes.restype = ctypes.c_size_t
+    _library.cellblock_record_socket.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    _library.cellblock_remember_sockets.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     _library.cellblock_lost_memory.argtypes = [ctypes.c_int]
     _library.cellblock_lost_memory.restype = ctypes.c_uint64
     _library.cellblock_has_put_back.argtypes = [ctypes.c_int]
@@ -156,6 +162,37 @@ def stand_by(
     if pid < 0:
         raise BlockingIOError(-pid, os.strerror(-pid))
     return pid, left.value
+
+
+def record_socket(descriptor: int) -> tuple[int, bytes]:
+    """Look at a socket: `RECORDED` if copies of this process make it anew from the record, `OBSTACLE` if it listens and cannot be
+    made anew, 0 if they share it."""
+    assert _library is not None
+    record = ctypes.create_string_buffer(_library.cellblock_socket_record_bytes())
+    return int(_library.cellblock_record_socket(descriptor, record)), record.raw
+
+
+class SocketRecords:
+    """The sockets that a copy of this process makes anew. The copy needs the object until it was woken."""
+
+    # How a record begins: the descriptor, why it could not be made anew, whether something waited in it.
+    _FIRST = 3
+
+    def __init__(self, records: list[bytes]) -> None:
+        self._count = len(records)
+        self._size = len(records[0]) if records else 0
+        # Native code writes into it.
+        self._memory = ctypes.create_string_buffer(b"".join(records), self._count * self._size)
+
+    def leave_to_copy(self) -> None:
+        """Have the copy that is made next let go of these sockets, and of no others."""
+        assert _library is not None
+        _library.cellblock_remember_sockets(self._memory, self._count)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        numbers = ctypes.c_int * self._FIRST
+        for index in range(self._count):
+            yield tuple(numbers.from_buffer(self._memory, index * self._size))
 
 
 def lost_memory() -> tuple[int, int]:

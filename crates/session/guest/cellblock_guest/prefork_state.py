@@ -14,6 +14,7 @@ from fcntl import F_GETFL, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioc
 from . import BUILTINS as __builtins__
 from . import child_processes, epolls, mappings, native, places
 from .descriptors import Descriptor, same_again
+from .unconnected_sockets import UnconnectedSockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class PreForkState:
                     self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
+        self.sockets = UnconnectedSockets(descriptors, besides)
         # The kernel gives no timers to a copy.
         self._timers = [(timer, left) for timer in _TIMERS if (left := getitimer(timer))[0]]
         # The module `mmap` and SQLite keep a file open as long as it is mapped.
@@ -67,7 +69,7 @@ class PreForkState:
             if was_collecting:
                 gc.enable()
         # Last: new workers have the descriptors of this process.
-        lost += child_processes.end() + _lost_memory()
+        lost += child_processes.end() + _lost_memory() + self.sockets.lost()
         for timer, (left, interval) in self._timers:
             setitimer(timer, left, interval)
         return lost

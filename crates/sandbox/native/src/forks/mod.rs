@@ -14,4 +14,5 @@ pub mod shared_memory;
 pub mod side_fork;
 pub mod standby;
 pub mod threads;
+pub mod unconnected_sockets;
 pub mod user_namespace;

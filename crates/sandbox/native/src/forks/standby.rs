@@ -3,7 +3,7 @@
 use crate::forks::shared_memory::LeftOut;
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
-use crate::forks::{file_offsets, process_ids, shared_memory};
+use crate::forks::{file_offsets, process_ids, shared_memory, unconnected_sockets};
 use crate::launch::spawn::LibcFork;
 use crate::sys::{
     self, Fd, Forked, Pid, Poll, kill, nr, open, open_flags, poll, receive, signals, syscall,
@@ -71,6 +71,7 @@ fn write_number(text: &mut [u8], number: u64) {
 pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(heads);
+    unconnected_sockets::let_go();
     loop {
         let frozen = Frozen::freeze();
         let wake_request = wait_for_init();
@@ -93,6 +94,7 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
         if let Copied::Original(copy) = copy {
             shared_memory::forget_temporary();
             file_offsets::put_back();
+            unconnected_sockets::put_back();
             // Last: from here on the process has all its threads, and cannot be copied without stopping them again.
             if copying.start_threads().is_err() {
                 sys::exit(70);

@@ -9,6 +9,7 @@ use crate::forks::standby;
 use crate::forks::standby::{Announcement, Copying};
 use crate::forks::threads;
 use crate::forks::threads::Obstacle;
+use crate::forks::unconnected_sockets::{self, Record};
 use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
 use crate::launch::restart_calls::RestartCode;
 use crate::launch::spawn::LibcFork;
@@ -137,6 +138,27 @@ unsafe extern "C" fn cellblock_stand_by(
         announcement.send(channel, outcome, left_out);
     }
     outcome
+}
+
+/// How many bytes the record of a socket has.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_socket_record_bytes() -> usize {
+    size_of::<Record>()
+}
+
+/// Looks at a socket of the head's. Returns 0 if copies share it, 1 if the record tells how a copy makes it anew, and 2 if it listens and
+/// cannot be made anew.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_record_socket(socket: Fd, record: *mut Record) -> i32 {
+    // SAFETY: the guest passes memory for a record, with zeros in it: all parts of it are numbers.
+    unsafe { &mut *record }.fill(socket) as i32
+}
+
+/// Has the next standby let go of these sockets, and make them anew when it is woken. The guest keeps the memory as long as the standby lives.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_remember_sockets(records: *mut Record, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { unconnected_sockets::remember(records, count) };
 }
 
 /// In a standby that was woken: how many bytes of shared memory could not be put back, and with `names` how many names in `/dev/shm`.

@@ -61,6 +61,8 @@ impl Errno {
     pub const PROTO: Errno = Errno(71);
     /// The answer does not fit.
     pub const OVERFLOW: Errno = Errno(75);
+    /// The address is taken.
+    pub const ADDRINUSE: Errno = Errno(98);
 }
 
 /// What a system call gives back.

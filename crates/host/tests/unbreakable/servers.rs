@@ -1,0 +1,208 @@
+//! Servers on the session's own loopback: they listen again after a crash, a time-out or an undo, and a checkpoint holds no address that the
+//! code has given up.
+
+use crate::support::{session, wait};
+use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
+use std::time::Duration;
+
+const NOTHING: Vec<String> = Vec::new();
+const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
+
+/// An HTTP server in a thread, and `fetch()`, which asks it.
+const HTTP_SERVER: &str = "
+import http.server, threading, urllib.request
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b'x = %d' % x)
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 8123), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def fetch():
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open('http://127.0.0.1:8123/', timeout=5).read().decode()
+x = 1";
+
+#[test]
+fn a_server_in_a_thread_survives_each_kind_of_end() {
+    let session = session();
+    session.good(HTTP_SERVER);
+    assert_eq!(session.value("fetch()"), "'x = 1'");
+    let endings = [
+        (Cell::new(SEGFAULT), Status::Crashed),
+        (
+            Cell::new("x = 5; fetch(); os._exit(3)".replace("os", "__import__('os')")),
+            Status::Crashed,
+        ),
+        (
+            Cell::new("while True: fetch()").timeout(Duration::from_millis(300)),
+            Status::Timeout,
+        ),
+        (
+            Cell::new("server.shutdown(); server.server_close(); __import__('os').abort()"),
+            Status::Crashed,
+        ),
+    ];
+    for (cell, status) in endings {
+        let result = session.run(cell);
+        assert_eq!(result.status, status);
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(result.state.checkpoint, CheckpointState::armed());
+        assert_eq!(result.state.not_restored, NOTHING);
+        assert_eq!(session.value("fetch()"), "'x = 1'");
+    }
+}
+
+#[test]
+fn a_server_that_was_closed_listens_again_after_an_undo() {
+    let session = session();
+    session.good(HTTP_SERVER);
+    session.good("server.shutdown(); server.server_close(); x = 2");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_eq!(session.value("fetch()"), "'x = 1'");
+}
+
+#[test]
+fn a_checkpoint_holds_no_address_that_was_given_up() {
+    let session = session();
+    session.good(
+        "import socket
+server = socket.create_server(('127.0.0.1', 8124))
+datagrams = socket.socket(type=socket.SOCK_DGRAM); datagrams.bind(('127.0.0.1', 8124))
+abstract = socket.socket(socket.AF_UNIX); abstract.bind('\\0name'); abstract.listen()",
+    );
+    assert_eq!(
+        session.good("x = 1").state.checkpoint,
+        CheckpointState::armed()
+    );
+    session.good("server.close(); datagrams.close(); abstract.close()");
+    let refused = "
+try: socket.create_connection(('127.0.0.1', 8124))
+except ConnectionRefusedError: print('refused')";
+    assert_eq!(session.good(refused).stdout, "refused\n");
+    session.good(
+        "server = socket.create_server(('127.0.0.1', 8124), reuse_port=False)
+datagrams = socket.socket(type=socket.SOCK_DGRAM); datagrams.bind(('127.0.0.1', 8124))
+abstract = socket.socket(socket.AF_UNIX); abstract.bind('\\0name')",
+    );
+}
+
+#[test]
+fn sockets_are_again_what_they_were() {
+    let session = session();
+    session.good(
+        "import os, socket
+server = socket.create_server(('127.0.0.1', 8125), backlog=7)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50000)
+server.setblocking(False)
+second = server.dup()
+os.set_inheritable(second.fileno(), True)
+six = socket.create_server(('::1', 8125), family=socket.AF_INET6)
+datagrams = socket.socket(type=socket.SOCK_DGRAM); datagrams.bind(('127.0.0.1', 8125))
+abstract = socket.socket(socket.AF_UNIX); abstract.bind('\\0name'); abstract.listen()
+def look():
+    everything = [server, second, six, datagrams, abstract]
+    options = [socket.SO_KEEPALIVE, socket.SO_RCVBUF, socket.SO_SNDBUF, socket.SO_REUSEADDR, socket.SO_ACCEPTCONN]
+    return [
+        (s.getsockname(), os.get_blocking(s.fileno()), s.get_inheritable(), [s.getsockopt(socket.SOL_SOCKET, o) for o in options])
+        for s in everything
+    ] + [os.fstat(server.fileno()).st_ino == os.fstat(second.fileno()).st_ino]
+before = look()",
+    );
+    let result = session.run("os.abort()");
+    assert_eq!(result.state.not_restored, NOTHING);
+    assert_eq!(session.value("look() == before"), "True");
+    session.good(
+        "for address in [('127.0.0.1', 8125), ('::1', 8125)]: socket.create_connection(address).close()
+datagrams.sendto(b'x', datagrams.getsockname()); assert datagrams.recv(9) == b'x'
+server.accept(), six.accept()",
+    );
+}
+
+#[test]
+fn an_event_loop_in_a_thread_serves_on() {
+    let session = session();
+    session.good(
+        "import asyncio, socket, threading
+async def answer(reader, writer):
+    writer.write(b'line of ' + str(x).encode()); await writer.drain(); writer.close()
+ready = threading.Event()
+async def serve():
+    server = await asyncio.start_server(answer, '127.0.0.1', 8126)
+    ready.set()
+    async with server: await server.serve_forever()
+threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
+ready.wait()
+x = 1
+def ask():
+    with socket.create_connection(('127.0.0.1', 8126), timeout=5) as client: return client.recv(99)",
+    );
+    for _ in 0..3 {
+        assert_eq!(session.value("ask()"), "b'line of 1'");
+        let result = session.run("x = 2; ask(); __import__('os').abort()");
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(result.state.not_restored, NOTHING);
+    }
+    assert_eq!(session.value("ask()"), "b'line of 1'");
+}
+
+#[test]
+fn a_thread_that_waits_in_accept_waits_at_the_new_socket() {
+    let session = session();
+    session.good(
+        "import socket, threading
+server = socket.create_server(('127.0.0.1', 8127))
+seen = []
+def serve():
+    while True:
+        client, _ = server.accept()
+        seen.append(client.recv(9)); client.close()
+threading.Thread(target=serve, daemon=True).start()
+def say(word):
+    with socket.create_connection(('127.0.0.1', 8127), timeout=5) as client:
+        client.send(word); client.recv(1)
+say(b'one')",
+    );
+    session.run("say(b'two'); __import__('os').abort()");
+    assert_eq!(session.value("say(b'three'); seen"), "[b'one', b'three']");
+}
+
+#[test]
+fn a_server_that_could_not_be_had_again_as_it_was_is_behind() {
+    let session = session();
+    session.good("import socket\nserver = socket.create_server(('127.0.0.1', 8128))");
+    assert_eq!(
+        session.good("1").state.checkpoint.status,
+        CheckpointStatus::Armed
+    );
+    session.good("server.setsockopt(socket.SOL_SOCKET, 29, 1)");
+    let descriptor = session.value("server.fileno()");
+    let checkpoint = session.good("x = 1").state.checkpoint;
+    let reason = format!("a socket is listening (descriptor {descriptor})");
+    assert_eq!(checkpoint, CheckpointState::behind(2, reason));
+    session.good("server.close()");
+    assert_eq!(
+        session.good("1").state.checkpoint.status,
+        CheckpointStatus::Armed
+    );
+}
+
+/// A process beside the interpreter goes on when the session goes back. If it has taken the address, the server cannot have it.
+#[test]
+fn what_cannot_be_had_again_is_named() {
+    let session = session();
+    session.good(
+        "import os, socket, subprocess, sys
+server = socket.create_server(('127.0.0.1', 8129))
+server.listen()
+waiting = socket.create_connection(('127.0.0.1', 8129))",
+    );
+    let descriptor = session.value("server.fileno()");
+    let lost = session.run("os.abort()").state.not_restored;
+    assert_eq!(
+        lost,
+        [format!(
+            "a socket (descriptor {descriptor}): what waited in it"
+        )]
+    );
+}

@@ -1,0 +1,42 @@
+"""Sockets that have an address and no connection: servers that listen, and sockets for datagrams. A copy of the head lets go of
+them, and makes them anew when it goes on as the head (`forks/unconnected_sockets` of the native code)."""
+
+from __future__ import annotations
+
+import os
+
+from . import BUILTINS as __builtins__
+from . import native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KIND = 0o140000
+
+
+class UnconnectedSockets:
+    """Those of this process, at a checkpoint."""
+
+    def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
+        numbers = [number for number, kind in descriptors if kind == KIND and number not in besides]
+        looks = [(number, *native.record_socket(number)) for number in numbers]
+        # A server that could not be had again as it is.
+        self.obstacle = next(
+            (f"a socket is listening (descriptor {number})" for number, look, _ in looks if look == native.OBSTACLE), None
+        )
+        self._records: Any = native.SocketRecords([record for _, look, record in looks if look == native.RECORDED])
+
+    def leave_to_copy(self) -> None:
+        """Have the copy that is made next let go of them."""
+        self._records.leave_to_copy()
+
+    def lost(self) -> list[str]:
+        """In a copy that was woken: what could not be had again."""
+        lost = []
+        for descriptor, error, had_waiting in self._records:
+            if error:
+                lost.append(f"a socket (descriptor {descriptor}): {os.strerror(error)}")
+            elif had_waiting:
+                lost.append(f"a socket (descriptor {descriptor}): what waited in it")
+        return lost
