@@ -240,6 +240,50 @@ poll.register(reader, select.EPOLLIN)",
     );
 }
 
+/// Libraries wake their threads by them: the ones of ZeroMQ and of tokio do.
+#[test]
+fn counters_of_events_count_to_what_they_did() {
+    let session = session();
+    session.good(
+        "import os
+empty, full = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(7)
+semaphore = os.eventfd(3, os.EFD_SEMAPHORE)
+def take():
+    try: first = os.eventfd_read(empty)
+    except BlockingIOError: first = 0
+    return first, os.eventfd_read(full), os.eventfd_read(semaphore)",
+    );
+    let change = "take(); os.eventfd_write(empty, 5); os.eventfd_write(full, 1)";
+    assert_eq!(crash(&session, change), NOTHING);
+    assert_eq!(session.value("take()"), "(0, 7, 1)");
+    assert_eq!(
+        session.value("os.eventfd_read(semaphore), os.eventfd_read(semaphore)"),
+        "(1, 1)"
+    );
+}
+
+#[test]
+fn timers_that_are_descriptors_are_set_to_what_they_were() {
+    let session = session();
+    session.good(
+        "import ctypes, os, select
+libc = ctypes.CDLL(None)
+def set(timer, *times): libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(*times), None)
+def left(timer):
+    times = (ctypes.c_long * 4)()
+    libc.timerfd_gettime(timer, times)
+    return list(times)
+long, none, expired = [libc.timerfd_create(1, 0) for _ in range(3)]
+set(long, 2, 5, 1000, 0)
+set(expired, 0, 0, 0, 1)
+select.select([expired], [], [])",
+    );
+    let change = "set(long, 0, 0, 0, 0); set(none, 0, 0, 9, 0); os.read(expired, 8)";
+    assert_eq!(crash(&session, change), NOTHING);
+    let now = "left(long)[:2], 900 < left(long)[2] <= 1000, left(none), int.from_bytes(os.read(expired, 8), 'little')";
+    assert_eq!(session.value(now), "([2, 5], True, [0, 0, 0, 0], 1)");
+}
+
 #[test]
 fn what_was_taken_from_pipes_and_sockets_and_written_to_nameless_files_is_named() {
     let session = session();

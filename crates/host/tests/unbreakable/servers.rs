@@ -2,7 +2,7 @@
 //! code has given up.
 
 use crate::support::{session, wait};
-use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
+use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, Spawn, StateOutcome, Status};
 use std::time::Duration;
 
 const NOTHING: Vec<String> = Vec::new();
@@ -187,22 +187,62 @@ fn a_server_that_could_not_be_had_again_as_it_was_is_behind() {
     );
 }
 
-/// A process beside the interpreter goes on when the session goes back. If it has taken the address, the server cannot have it.
+/// Outside, the address of a server without `SO_REUSEADDR` is in use for a minute after it has closed a connection.
 #[test]
-fn what_cannot_be_had_again_is_named() {
+fn a_server_whose_connections_have_ended_has_its_address_at_once() {
     let session = session();
     session.good(
-        "import os, socket, subprocess, sys
+        "import os, socket, socketserver, threading
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self): self.request.sendall(b'answer')
+server = socketserver.ThreadingTCPServer(('127.0.0.1', 8130), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def ask():
+    with socket.create_connection(('127.0.0.1', 8130), timeout=5) as client: return client.recv(9)
+ask()",
+    );
+    let result = session.run("ask(); os.abort()");
+    assert_eq!(result.state.not_restored, NOTHING);
+    assert_eq!(session.value("ask()"), "b'answer'");
+}
+
+#[test]
+fn what_waited_to_be_accepted_is_named() {
+    let session = session();
+    session.good(
+        "import os, socket
 server = socket.create_server(('127.0.0.1', 8129))
-server.listen()
 waiting = socket.create_connection(('127.0.0.1', 8129))",
     );
     let descriptor = session.value("server.fileno()");
     let lost = session.run("os.abort()").state.not_restored;
-    assert_eq!(
-        lost,
-        [format!(
-            "a socket (descriptor {descriptor}): what waited in it"
-        )]
+    let named = format!("a socket (descriptor {descriptor}): what waited in it");
+    assert_eq!(lost, [named]);
+}
+
+/// A process beside the interpreter goes on when the session goes back. What it has taken meanwhile stays taken.
+#[test]
+fn an_address_that_a_process_beside_the_interpreter_has_is_named() {
+    let session = session();
+    session.good("import os, socket\nserver = socket.create_server(('127.0.0.1', 8131))");
+    let descriptor = session.value("server.fileno()");
+    let program = "import socket, time
+while True:
+    try: server = socket.create_server(('127.0.0.1', 8131))
+    except OSError: time.sleep(0.01)
+    else: break
+time.sleep(60)";
+    let spawn = Spawn::new(["python3", "-c", program]);
+    let _process = wait(session.0.spawn(spawn)).unwrap();
+    session.good("y = 1");
+    let lost = session
+        .run("server.close()\nwhile not socket.socket().connect_ex(('127.0.0.1', 8131)) == 0: pass\nos.abort()")
+        .state
+        .not_restored;
+    assert!(
+        lost.iter()
+            .any(|named| named
+                == &format!("a socket (descriptor {descriptor}): Address already in use")),
+        "{lost:?}"
     );
 }

@@ -39,6 +39,9 @@ _NOTES_PROCESSES = sys.version_info < (3, 12)
 _WALK = "PyInterpreterState_Get PyInterpreterState_ThreadHead PyThreadState_Next _PyThreadState_GetDict PyDict_GetItem".split()
 _NOTE = "__asyncio_running_event_loop__"
 
+# The numbers for each file whose offset is noted: its descriptor, and what native code notes of it.
+_FILE_NUMBERS = 3
+
 # What is to be done about a socket in copies: see `record_socket`.
 RECORDED, OBSTACLE = 1, 2
 
@@ -150,9 +153,9 @@ def stand_by(
     assert _library is not None
     left = ctypes.c_int(0)
     fork = None if has_threads or _JOINS_ENDED_THREADS else _fork
-    offsets = (ctypes.c_int64 * (2 * len(files)))()  # each file, and where it stands
+    offsets = (ctypes.c_int64 * (_FILE_NUMBERS * len(files)))()
     for index, file in enumerate(files):
-        offsets[2 * index] = file
+        offsets[_FILE_NUMBERS * index] = file
     digits = (ctypes.c_size_t * 2)(*places)
     memory = ctypes.addressof(ctypes.c_char.from_buffer(own_memory))
     arguments = fork, channel, next_channel, answer, len(answer), digits, offsets, len(files), memory, ctypes.byref(left)

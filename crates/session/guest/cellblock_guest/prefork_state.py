@@ -12,7 +12,7 @@ from _signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, getitimer, setitim
 from fcntl import F_GETFL, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import child_processes, epolls, mappings, native, places
+from . import child_processes, epolls, mappings, native, places, process_id_keepers, timers
 from .descriptors import Descriptor, same_again
 from .unconnected_sockets import UnconnectedSockets
 
@@ -27,6 +27,8 @@ _SOCKET = 0o140000
 _FIONREAD = 0x541B
 _TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
 _PROCESS = "anon_inode:[pidfd]"
+_COUNTER = "anon_inode:[eventfd]"
+_COUNTS = "eventfd-count:"
 _DATABASE = b"SQLite format 3\0"
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
 
@@ -35,7 +37,7 @@ class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
-        # Native code puts their offsets back, and empties pipes that are empty now.
+        # Native code puts their offsets back, empties pipes that are empty now, and sets counters.
         self.files = [number for number, kind in descriptors if kind == _REGULAR or _is_read_from(number, kind)]
         try:
             self._directory: str | None = os.getcwd()
@@ -48,6 +50,7 @@ class PreForkState:
                     self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
+        self.files += [kept.number for kept in self._open if kept.path == _COUNTER]
         self.sockets = UnconnectedSockets(descriptors, besides)
         # The kernel gives no timers to a copy.
         self._timers = [(timer, left) for timer in _TIMERS if (left := getitimer(timer))[0]]
@@ -69,10 +72,13 @@ class PreForkState:
             if was_collecting:
                 gc.enable()
         # Last: new workers have the descriptors of this process.
-        lost += child_processes.end() + _lost_memory() + self.sockets.lost()
+        lost += child_processes.end() + _lost_memory() + self.sockets.lost() + process_id_keepers.lost(self._has_counters())
         for timer, (left, interval) in self._timers:
             setitimer(timer, left, interval)
         return lost
+
+    def _has_counters(self) -> bool:
+        return any(kept.path == _COUNTER for kept in self._open)
 
     def _settle(self) -> list[str]:
         lost = self._settle_directory()
@@ -130,13 +136,19 @@ class _OpenDescriptor(Descriptor):
             return None
         if self.kind == _REGULAR and self._look() != self._state and not native.has_put_back(self.number):
             return f"{self.name}: what was written to an open file without a name"
-        if (self.kind in (_PIPE, _SOCKET) or self.is_terminal) and self._look() != self._state:
+        is_stream = self.kind in (_PIPE, _SOCKET) or self.is_terminal or self.path == _COUNTER
+        if is_stream and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
         if self.path == epolls.PATH:
             try:
                 epolls.put_back(self.number, self.watched)
             except OSError:
                 return f"{self.name}: what it watches"
+        if self.path == timers.PATH:
+            try:
+                timers.put_back(self.number, self._state)
+            except OSError:
+                return f"{self.name}: what it is set to"
         if self.path == _PROCESS:
             return f"{self.name}: its process may have ended"
         return None
@@ -154,6 +166,10 @@ class _OpenDescriptor(Descriptor):
         if self.kind == _PIPE:
             status = os.fstat(self.number)
             return _waiting(self.number), status.st_mtime_ns, status.st_atime_ns
+        if self.path == _COUNTER:
+            return _count(self.number)
+        if self.path == timers.PATH:
+            return timers.setting(self.number)
         return _waiting(self.number) if self.kind == _SOCKET or self.is_terminal else None
 
     def lock_again(self) -> str | None:
@@ -208,6 +224,11 @@ def _locks(number: int) -> list[tuple[str, str, int, int]]:
                 _, _, kind, _, mode, _, _, start, end = line.split()
                 found.append((kind, mode, int(start), 0 if end == "EOF" else int(end) - int(start) + 1))
     return found
+
+
+def _count(number: int) -> str | None:
+    with open(f"/proc/self/fdinfo/{number}") as file:
+        return next((line for line in file if line.startswith(_COUNTS)), None)
 
 
 def _waiting(number: int) -> bytes | None:

@@ -52,6 +52,22 @@ pub fn renew() -> Result<()> {
     outcome
 }
 
+/// What an `eventfd` counts to at the moment; `None` for any other descriptor.
+pub fn count_of(number: Fd) -> Option<u64> {
+    let flags = open_flags::RDONLY | open_flags::DIRECTORY | open_flags::CLOEXEC;
+    let own = open(c"/proc/self", flags, 0).ok()?;
+    let mut count = None;
+    let read = each_information_line(own, number, |line| {
+        if line.starts_with(b"eventfd-count:") {
+            let mut state = State::default();
+            state.take(line);
+            count = Some(state.count);
+        }
+    });
+    close(own);
+    read.ok().and(count)
+}
+
 fn find(own: Fd) -> Result<FoundList> {
     let descriptors = open_at(
         own,

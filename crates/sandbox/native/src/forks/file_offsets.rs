@@ -1,18 +1,20 @@
-//! The offsets of open files, and pipes that were empty. A copy shares them with the process that it was copied from, which may have read on,
-//! or written, before it died.
+//! The offsets of open files, pipes that were empty, and what `eventfd`s count. A copy shares them with the process that it was copied from,
+//! which may have read on, or written, before it died.
 //!
 //! They are noted when the other threads have stopped, and put back before threads run in the copy: a thread that reads a file must go on where
 //! it was, and a pool must not find the work of a cell that was taken back in its pipes.
 
-use crate::sys::{Fd, Poll, nr, offset, poll, read, seek, status, syscall};
+use crate::forks::event_descriptors::count_of;
+use crate::sys::{Fd, Poll, nr, offset, poll, read, seek, status, syscall, write_all};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
-/// A file, and where the next byte is read or written; negative if that is not known. Or the end of a pipe that is read from.
+/// An open file, and what is noted of it.
 #[repr(C)]
 pub struct OpenFile {
     descriptor: i64,
-    offset: i64,
+    kind: i64,
+    value: i64,
 }
 
 impl OpenFile {
@@ -20,10 +22,37 @@ impl OpenFile {
     pub fn descriptor(&self) -> Fd {
         self.descriptor as Fd
     }
+
+    fn look(&mut self) {
+        let number = self.descriptor();
+        // The offset of a counter can be asked for as well, and means nothing.
+        (self.kind, self.value) = match status(number) {
+            Ok(status) if status.is_pipe() && is_empty(number) => (EMPTY_PIPE, 0),
+            Ok(status) if status.is_file() => {
+                offset(number).map_or((UNKNOWN, 0), |offset| (OFFSET, offset as i64))
+            }
+            Ok(_) => count_of(number).map_or((UNKNOWN, 0), |count| (COUNTER, count as i64)),
+            Err(_) => (UNKNOWN, 0),
+        };
+    }
+
+    fn put_back(&self) {
+        match self.kind {
+            OFFSET => {
+                let _ = seek(self.descriptor(), self.value as usize);
+            }
+            EMPTY_PIPE => drain(self.descriptor()),
+            COUNTER => set_counter(self.descriptor(), self.value as u64),
+            _ => {}
+        }
+    }
 }
 
-/// In the place of an offset: a pipe that was empty.
-const EMPTY_PIPE: i64 = -2;
+/// What is noted: nothing, where the next byte is read or written, that the pipe is empty, or what the `eventfd` counts to.
+const UNKNOWN: i64 = 0;
+const OFFSET: i64 = 1;
+const EMPTY_PIPE: i64 = 2;
+const COUNTER: i64 = 3;
 
 static FILES: AtomicPtr<OpenFile> = AtomicPtr::new(null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -35,36 +64,31 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 pub unsafe fn note(files: *mut OpenFile, count: usize) {
     FILES.store(files, SeqCst);
     COUNT.store(count, SeqCst);
-    each(|file| {
-        file.offset = match offset(file.descriptor()) {
-            Ok(offset) => offset as i64,
-            Err(_) if is_empty_pipe(file.descriptor()) => EMPTY_PIPE,
-            Err(_) => -1,
-        };
-    });
+    each(OpenFile::look);
 }
 
-/// In the copy, before it has other threads: the files are where they were, and the pipes that were empty are.
+/// In the copy, before it has other threads: the files are where they were, the pipes that were empty are, and counters count to what they did.
 pub fn put_back() {
-    each(|file| {
-        if let Ok(offset) = usize::try_from(file.offset) {
-            let _ = seek(file.descriptor(), offset);
-        } else if file.offset == EMPTY_PIPE {
-            drain(file.descriptor());
-        }
-    });
+    each(|file| file.put_back());
 }
 
-fn is_empty_pipe(pipe: Fd) -> bool {
+fn set_counter(number: Fd, count: u64) {
+    drain(number);
+    if count > 0 {
+        let _ = write_all(number, &count.to_ne_bytes());
+    }
+}
+
+fn is_empty(pipe: Fd) -> bool {
     const FIONREAD: usize = 0x541B;
     let mut waiting = -1i32;
     let words = [pipe as usize, FIONREAD, &raw mut waiting as usize];
     // SAFETY: a number that lives through the call.
     let outcome = unsafe { syscall(nr::IOCTL, words) };
-    status(pipe).is_ok_and(|status| status.is_pipe()) && outcome.is_ok() && waiting == 0
+    outcome.is_ok() && waiting == 0
 }
 
-/// Reads what a pipe holds. The processes that could fill it meanwhile have ended.
+/// Reads what a pipe or a counter holds. The processes that could fill it meanwhile have ended.
 fn drain(pipe: Fd) {
     const IS_READABLE: i16 = 1;
     // As many readings as empty the largest pipe.

@@ -128,6 +128,9 @@ pub fn set_up_namespaces(
         take_identity(request)?;
         mounts::make_private().at(Stage::Namespaces)?;
         users::limit_kernel_objects(users::OF_ONE_SESSION);
+        if has(request, walls::NETWORK) {
+            loopback::forget_ended_connections();
+        }
         let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
             .then_some(descriptors.workspace);
         if has(request, walls::FILES) {

@@ -3,7 +3,7 @@
 //! The network namespace of a session has nothing but a loopback. Code may bind and connect there. For a way out, init makes sockets that listen there and hands them to the host,
 //! which accepts connections as if it were inside. So nothing of the session's speaks with the outside; the host does, for it.
 
-use crate::sys::{self, Errno, Fd, Result, close, nr, send, syscall};
+use crate::sys::{self, Errno, Fd, Result, close, nr, send, syscall, write_file};
 use crate::walls::mounts;
 use crate::wire::config::{Item, Items};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
@@ -35,6 +35,13 @@ pub fn open(items: Items<'_>, control: Fd) -> core::result::Result<(), Failure> 
         sent.at(Stage::Loopback)?;
     }
     Ok(())
+}
+
+/// Lets an address be had again as soon as the connections of a server have ended. Outside, they are remembered for a minute, because packets
+/// may be under way; on a loopback there are none. A server that is made anew after a crash needs its address at once. Where `/proc/sys`
+/// cannot be written, it stays as outside.
+pub fn forget_ended_connections() {
+    let _ = write_file(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", b"0");
 }
 
 /// Puts each text of `items` in the place of a file that the session sees, such as `/etc/hosts`. Forks see it too.
