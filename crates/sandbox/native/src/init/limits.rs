@@ -7,9 +7,7 @@ use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
 use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
-use crate::init::watchdog::socket_memory::{
-    bytes as socket_bytes, netlink_sockets, unix_sockets,
-};
+use crate::init::watchdog::socket_memory::{bytes as socket_bytes, netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, MAX_LOCKS, WatchCensus, locks,
 };
