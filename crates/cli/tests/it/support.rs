@@ -210,12 +210,14 @@ impl Pipe {
         }
     }
 
-    /// Sends a request and returns the line that comes next. That a session is not armed any more may be told at any time.
+    /// Sends a request and returns the line that answers it. That a session is not armed any more may be told at any time, and so may the
+    /// notifications of an MCP server.
     pub fn ask(&mut self, request: Value) -> Value {
         self.send(request);
         loop {
             let line = self.next();
-            if line["event"] != "checkpoint" {
+            let is_notification = line["jsonrpc"] == "2.0" && line["id"].is_null();
+            if line["event"] != "checkpoint" && !is_notification {
                 return line;
             }
         }

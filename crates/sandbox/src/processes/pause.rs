@@ -176,7 +176,8 @@ fn state_of(pid: u32) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::kill_process;
+    use rustix::process::{getpid, kill_process, set_child_subreaper};
+    use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command};
     use std::time::Instant;
 
@@ -206,10 +207,12 @@ mod tests {
     #[test]
     fn all_processes_below_the_first_are_killed_but_for_the_spared() {
         let script = "sleep 600 & sleep 600 & (sleep 600; true) & wait";
-        let mut first = Command::new("/bin/sh")
-            .args(["-c", script])
-            .spawn()
-            .unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        // The children of a process that has ended become children of the first, as they become children of a session's init.
+        // SAFETY: one system call, which allocates nothing.
+        unsafe { command.pre_exec(|| Ok(set_child_subreaper(Some(getpid()))?)) };
+        let mut first = command.spawn().unwrap();
         let processes = SessionProcesses::below(first.id());
         let begin = Instant::now();
         while processes.ids().count() < 5 && begin.elapsed() < Duration::from_secs(60) {

@@ -28,7 +28,7 @@ _NOT_INTERRUPTED = (
     " chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat futimens futimesat lutimes"
     " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
     " kill tgkill sigqueue setpriority prlimit prlimit64 setrlimit setrlimit64"
-    " sched_setaffinity sched_setparam sched_setscheduler"
+    " sched_setaffinity sched_setparam sched_setscheduler listen"
 ).split()
 
 # Functions of libc that map memory: where the limit refuses what is only reserved, the native library makes room.

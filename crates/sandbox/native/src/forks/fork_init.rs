@@ -10,7 +10,8 @@ use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::spawn::{
-    Descriptors, change_handler, namespaces, set_up_namespaces, set_up_network, watched_memory,
+    Descriptors, change_handler, namespaces, set_up_namespaces, set_up_network, socket_memory,
+    watched_memory,
 };
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
@@ -265,6 +266,7 @@ fn run_fork_init(inherited: Inherited) -> ! {
         head: Some(head),
         reach: Reach::Namespace,
         memory: watched_memory(request),
+        socket_memory: socket_memory(request),
         processes: request.processes,
         walls: request.walls,
         // A fork has users of its own.

@@ -7,7 +7,7 @@ use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
 use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
-use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
+use crate::init::watchdog::socket_memory::{bytes as socket_bytes, netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, MAX_LOCKS, WatchCensus, locks,
 };
@@ -48,7 +48,19 @@ impl ProcessLimit {
 impl Session {
     /// Whether there is something to look at every now and then.
     pub(super) fn is_watching(&self) -> bool {
-        self.init.head.is_some() && (self.init.memory > 0 || self.objects.has_epoll())
+        self.init.head.is_some()
+            && (self.init.memory > 0 || self.objects.has_epoll() || self.counts_connections())
+    }
+
+    /// Whether data can wait in connections that no cgroup counts: those that code has not accepted.
+    fn counts_connections(&self) -> bool {
+        self.init.socket_memory > 0 && self.objects.has_listener() && self.has_own_network()
+    }
+
+    /// Whether the sockets alone hold more than the session may. Those that a cgroup counts are among them, and are not more than it allows.
+    fn has_full_connections(&self) -> bool {
+        let limit = self.init.socket_memory;
+        self.counts_connections() && socket_bytes(self.init.proc_directory, limit) > limit
     }
 
     /// Looks once, and ends the head if it has more than it may.
@@ -63,8 +75,18 @@ impl Session {
         } else if self.init.memory > 0 {
             self.text_bytes = open_texts::most_for_one(census.watches(), locks);
             self.watch_memory();
+        } else if self.has_full_connections() {
+            self.end_full_connections();
         }
         self.follow_other_processes();
+    }
+
+    /// Nothing tells whose the connections are. Spawned processes go first, because the head has the variables.
+    fn end_full_connections(&mut self) {
+        self.end_all_spawned();
+        if self.has_full_connections() {
+            self.end_head(Reason::Memory, self.standbys.newest());
+        }
     }
 
     /// Where the kernel counts all processes of the user together: changes the session's limit as those of others come and go.

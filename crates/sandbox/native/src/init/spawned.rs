@@ -199,6 +199,24 @@ impl Session {
         }
     }
 
+    /// Ends all spawned processes with all that they started.
+    pub(super) fn end_all_spawned(&mut self) {
+        let processes = self.init.proc_directory;
+        let mut supervisors = [0; MAX_COMPARED];
+        let mut slots = supervisors.iter_mut();
+        each_process(self.init.reach, processes, |pid| {
+            if self.spawner.is_there()
+                && self.spawner.supervises(processes, pid)
+                && let Some(slot) = slots.next()
+            {
+                *slot = pid;
+            }
+        });
+        for supervisor in supervisors {
+            self.end_spawned(supervisor);
+        }
+    }
+
     /// The session is over a limit of what all its processes have together. Ends the spawned process with the most memory, with all that it
     /// started, if that is more than the head and what cells started have; else the head.
     pub(super) fn end_largest(&mut self, reason: Reason) {

@@ -13,7 +13,7 @@ use crate::init::{self, Init};
 use crate::launch::launcher;
 use crate::launch::spawn::{
     Descriptors, LibcFork, change_handler, has, has_workspace_mount, namespaces, set_up_namespaces,
-    set_up_network, watched_memory,
+    set_up_network, socket_memory, watched_memory,
 };
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
@@ -233,6 +233,7 @@ fn build_session(
         head: None,
         reach,
         memory: watched_memory(request),
+        socket_memory: socket_memory(request),
         processes: request.processes,
         walls: request.walls,
         follows_other_processes: request.follows_other_processes(),

@@ -96,6 +96,15 @@ pub fn watched_memory(request: &Spawn) -> u64 {
     }
 }
 
+/// What the data in a session's sockets are held to where a cgroup counts all other memory; 0 for nothing.
+pub fn socket_memory(request: &Spawn) -> u64 {
+    if has(request, walls::MEMORY) && request.watched_memory == 0 {
+        request.memory
+    } else {
+        0
+    }
+}
+
 /// Enters all that are there.
 pub fn enter_cgroups(cgroups: &[Fd]) -> sys::Result<()> {
     cgroups

@@ -46,6 +46,7 @@ pub struct UserObjects {
     /// Not less than there are.
     netlink_sockets: u64,
     has_epoll: bool,
+    has_listener: bool,
     calls_under_way: CallsUnderWay,
 }
 
@@ -82,6 +83,7 @@ impl UserObjects {
                 | nr::LANDLOCK_ADD_RULE
                 | nr::SOCKET
                 | nr::MMAP
+                | nr::LISTEN
         )
     }
 
@@ -94,6 +96,10 @@ impl UserObjects {
             nr::SOCKET => self.take(Kind::NetlinkSocket, caller, census),
             nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MAX_NAMED_PIPES),
             nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MAX_RULES),
+            nr::LISTEN => {
+                self.has_listener = true;
+                true
+            }
             _ => {
                 self.has_epoll = true;
                 true
@@ -129,6 +135,11 @@ impl UserObjects {
     /// Bytes that the session's pipes can hold.
     pub fn pipe_bytes(&self) -> u64 {
         (self.pipes + self.named_pipes) * PIPE_BYTES
+    }
+
+    /// Whether there can be connections that wait to be accepted.
+    pub fn has_listener(&self) -> bool {
+        self.has_listener
     }
 
     /// Whether there can be watches of epoll.

@@ -1,8 +1,8 @@
 //! The part of the filter about memory that the kernel holds for a session, and about what it counts for each user.
 
 use super::{
-    INVALID, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, LOAD, NOSYS, NOT_SUPPORTED,
-    OFFSET_NUMBER, PERM, Program, argument, fail_with,
+    INVALID, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, LOAD, NOSYS, NOT_SUPPORTED, NOTIFY_INIT,
+    OFFSET_NUMBER, PERM, Program, Rules, Signals, Sockets, argument, fail_with,
 };
 use crate::sys::nr;
 
@@ -39,10 +39,23 @@ const PIPE_BYTES: u32 = 64 << 10;
 /// The largest attribute of a file. Lists of users are attributes too, and no cgroup counts those of files in memory.
 const ATTRIBUTE_BYTES: u32 = 512;
 
+impl Rules {
+    /// Whether init is notified of sockets that begin to listen. A connection belongs to no cgroup before it is accepted, and no cgroup counts the data
+    /// that wait in it. Init counts them from then on. Where init counts memory, it counts those of all sockets.
+    fn notifies_of_listeners(&self) -> bool {
+        self.memory == KernelMemory::CountedByCgroup
+            && self.sockets == Sockets::InEmptyNamespace
+            && self.signals == Signals::NotifyInit
+    }
+}
+
 impl Program {
     /// What is refused with and without a cgroup: no cgroup counts it, or the whole machine has only so much of it.
-    pub(super) fn uncounted_memory(&mut self) {
+    pub(super) fn uncounted_memory(&mut self, rules: Rules) {
         self.when(nr::IO_SETUP, NOSYS);
+        if rules.notifies_of_listeners() {
+            self.when(nr::LISTEN, NOTIFY_INIT);
+        }
         for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
             self.add(JUMP_EQUAL, number as u32, 0, 4);
             self.add(LOAD, argument(3), 0, 0);

@@ -101,6 +101,18 @@ fn init_is_asked_before_a_netlink_socket_is_made() {
 }
 
 #[test]
+fn init_is_notified_of_listeners_where_a_cgroup_counts_memory() {
+    let counted_by = |memory| Rules { memory, ..SEALED };
+    let rules = [
+        counted_by(KernelMemory::CountedByCgroup),
+        counted_by(KernelMemory::CountedByInit),
+        BARE,
+    ];
+    let verdicts = rules.map(|rules| decide(rules, nr::LISTEN, [0; 6]));
+    assert_eq!(verdicts, [Asked, Allowed, Allowed]);
+}
+
+#[test]
 fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
     let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
     for number in [nr::PIPE, nr::PIPE2, nr::EPOLL_CREATE, nr::EPOLL_CREATE1] {

@@ -196,7 +196,7 @@ impl Program {
         self.netlink_protocols(asks_about_netlink.then_some(NOTIFY_INIT));
         self.sockets(rules.sockets);
         self.process_descriptors();
-        self.uncounted_memory();
+        self.uncounted_memory(rules);
         self.leases();
         self.socket_options(rules.memory);
         if rules.memory == KernelMemory::CountedByInit {
