@@ -184,6 +184,7 @@ async fn supervise(
                 running,
                 program,
                 monitor,
+                budget,
                 offer,
             }) => {
                 let begun = Instant::now();
@@ -210,6 +211,9 @@ async fn supervise(
                 };
                 if stopped {
                     return;
+                }
+                if let Some(reason) = budget.reason() {
+                    why = format!("{reason}; {why}");
                 }
                 if let Some(stray) = monitor.stray() {
                     why.push_str(&format!("; on its standard output it wrote: {stray}"));

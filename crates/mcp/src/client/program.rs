@@ -1,5 +1,6 @@
 //! A server that runs as a child process: its start, its end, and its output.
 
+use super::message_budget::MessageBudget;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -192,10 +193,11 @@ impl StdoutMonitor {
     }
 }
 
-/// A reader that reports the lines it reads to a [`StdoutMonitor`].
+/// A reader that reports the lines it reads to a [`StdoutMonitor`], and counts each one. It ends when there are too many.
 pub(super) struct MonitoredReader<R> {
     stream: R,
     monitor: Arc<StdoutMonitor>,
+    budget: Arc<MessageBudget>,
     /// The bytes of the current line so far.
     length: usize,
     /// The beginning of the current line, if it cannot be a message.
@@ -203,10 +205,15 @@ pub(super) struct MonitoredReader<R> {
 }
 
 impl<R> MonitoredReader<R> {
-    pub(super) fn new(stream: R, monitor: Arc<StdoutMonitor>) -> MonitoredReader<R> {
+    pub(super) fn new(
+        stream: R,
+        monitor: Arc<StdoutMonitor>,
+        budget: Arc<MessageBudget>,
+    ) -> MonitoredReader<R> {
         MonitoredReader {
             stream,
             monitor,
+            budget,
             length: 0,
             stray: Vec::new(),
         }
@@ -215,6 +222,7 @@ impl<R> MonitoredReader<R> {
     fn scan(&mut self, bytes: &[u8]) {
         for (index, piece) in bytes.split(|byte| *byte == b'\n').enumerate() {
             if index > 0 {
+                self.budget.take();
                 self.end_line();
             }
             self.scan_piece(piece);
@@ -262,6 +270,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for MonitoredReader<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.budget.reason().is_some() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if let Poll::Ready(Ok(())) = &polled {

@@ -19,7 +19,7 @@ fn a_server_that_floods_is_ended_and_the_session_goes_on() {
         ("answers flood", TOO_MANY),
         (
             "questions",
-            "it has asked 1000 questions and read none of the answers",
+            "it has asked 1000 questions whose answers it does not read",
         ),
         (
             "long question",
@@ -130,7 +130,8 @@ fn answer(mut stream: TcpStream, counter: &AtomicUsize) {
             json!({"tools": [{"name": "work", "inputSchema": {"type": "object", "properties": {}}}]})
         }
         Some("tools/call") => {
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
             let _ = stream.write_all(head.as_bytes());
             let params = json!({"level": "info", "data": "x"});
             let note =
@@ -142,7 +143,9 @@ fn answer(mut stream: TcpStream, counter: &AtomicUsize) {
             return;
         }
         _ => {
-            let _ = stream.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(
+                b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
             return;
         }
     };
