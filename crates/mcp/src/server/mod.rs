@@ -1,5 +1,6 @@
 //! Cellblock as an MCP server: it offers the tools of a registry, and each client has a session.
 
+mod bounded_requests;
 mod call_output;
 mod client_handler;
 mod client_sessions;
@@ -8,6 +9,7 @@ mod quota;
 mod resources;
 mod tools;
 
+use bounded_requests::BoundedRequests;
 use cellblock_tools::ToolRunner;
 use client_handler::ClientHandler;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
@@ -144,6 +146,7 @@ impl Server {
         let handler = self.new_client().map_err(io::Error::other)?;
         let transport =
             AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
+        let transport = BoundedRequests::new(transport);
         let served = serve_server_with_ct(handler, transport, self.inner.stop.clone()).await;
         let outcome = match served {
             Ok(running) => running
