@@ -9,10 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 /// Refuses the packed body of a request, whatever its path. The one route that unpacks a body bounds what becomes of it.
-pub(crate) async fn refuse_packed_body(
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
+pub(crate) async fn refuse_packed_body(request: Request, next: Next) -> Result<Response, ApiError> {
     let codings = content_codings(request.headers());
     if codings.is_empty() || unpacks_body(&request) {
         return Ok(next.run(request).await);

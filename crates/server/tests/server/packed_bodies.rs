@@ -121,7 +121,13 @@ async fn a_file_in_an_upload_is_no_larger_than_the_disk_of_its_user() {
     let files = sandbox(&server.anyone().with("x-api-key", "any")).await;
     let small = send(&files, Method::POST, "/files?path=a", vec![7; MEGABYTE]).await;
     assert_eq!(small.status, StatusCode::OK, "{}", small.text());
-    let large = send(&files, Method::POST, "/files?path=b", vec![7; 20 * MEGABYTE]).await;
+    let large = send(
+        &files,
+        Method::POST,
+        "/files?path=b",
+        vec![7; 20 * MEGABYTE],
+    )
+    .await;
     assert_eq!(
         large.status,
         StatusCode::INSUFFICIENT_STORAGE,
