@@ -1,7 +1,7 @@
 //! Other servers that send far more than they are asked for. Each is ended with a reason, and everything else goes on.
 
 use crate::support::{crooked, runner, runner_of, text, wait};
-use cellblock_mcp::{RemoteServer, connect};
+use cellblock_mcp::{RemoteServer, Trust, connect};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -111,7 +111,8 @@ fn flooding_address() -> (RemoteServer, Arc<AtomicUsize>) {
             std::thread::spawn(move || answer(stream.unwrap(), &counter));
         }
     });
-    let server = RemoteServer::address("far", format!("http://{address}/mcp"));
+    let mut server = RemoteServer::address("far", format!("http://{address}/mcp"));
+    server.trust = Trust::Everything;
     (server, sent)
 }
 
