@@ -11,6 +11,6 @@ pub use crate::client::{
     Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect, nesting_level,
 };
 pub use crate::server::{
-    ClientQuota, ClientUser, Files, ForkTool, HttpEndpoint, HttpOptions, Server, SessionPlace,
-    VariablesTool, WriteFileTool, with_tools_for_clients,
+    ClientQuota, ClientUser, Files, ForkTool, HttpEndpoint, HttpOptions, NewClient, Server,
+    SessionPlace, VariablesTool, WriteFileTool, with_tools_for_clients,
 };

@@ -135,19 +135,23 @@ fn is_private_4(address: Ipv4Addr) -> bool {
         || address.is_multicast()
         || address.is_documentation()
         || a == 0
-        // Shared by the customers of one provider, kept for protocols, for measuring, and for later.
+        // Shared by the customers of one provider, kept for protocols, relays of 6to4, for measuring, and for later.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (18..20).contains(&b))
         || a >= 240
 }
 
 fn is_private_6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
-    // All that was ever given to the public begins with these three bits. Teredo wraps an IPv4 address, and one range is for examples.
+    // All that was ever given to the public begins with these three bits.
     segments[0] & 0xe000 != 0x2000
-        || segments[..2] == [0x2001, 0]
+        // Kept for protocols (2001::/23). One of them is Teredo, which wraps an IPv4 address.
+        || (segments[0] == 0x2001 && segments[1] < 0x0200)
+        // For examples: 2001:db8::/32 and 3fff::/20.
         || segments[..2] == [0x2001, 0x0db8]
+        || (segments[0] == 0x3fff && segments[1] < 0x1000)
 }
 
 /// The IPv4 address that an IPv6 one only wraps.
@@ -266,6 +270,11 @@ mod address_tests {
             "8.8.8.8",
             "172.32.0.1",
             "100.128.0.1",
+            "192.88.98.1",
+            "192.31.196.1",
+            "2001:200::1",
+            "2001:4860:4860::8888",
+            "2002:808:808::1",
             "2606:4700::1111",
             "::ffff:8.8.8.8",
         ] {

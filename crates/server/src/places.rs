@@ -3,8 +3,10 @@
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::store::User;
+use cellblock_host::Session;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::broadcast::error::RecvError;
 
 /// The places of sessions that are being opened, and of the clients of MCP.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,18 @@ impl SessionPlaces {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Taken>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Keeps the place until a session has ended that is in no list.
+    pub(crate) fn hold_until_end(self, session: &Session) {
+        // The log of a session closes with it, and reading it keeps no session alive.
+        let mut log = session.logs();
+        tokio::spawn(async move {
+            while !matches!(log.recv().await, Err(RecvError::Closed)) {}
+            drop(self);
+        });
     }
 }
 

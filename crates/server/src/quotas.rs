@@ -1,7 +1,11 @@
 //! What one user may use: live sessions, their memory, cells a minute, time and model cost a day.
 
 use crate::error::ApiError;
+use crate::state::AppState;
 use crate::store::{Store, UsageRow, User};
+use cellblock_host::Session;
+use cellblock_host::journal::Restore;
+use cellblock_protocol::{Limits, SessionOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -47,6 +51,14 @@ impl Quotas {
         let own = user.quotas.as_deref();
         own.and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_else(|| self.clone())
+    }
+
+    /// The limits of a session of this user: those that are wanted, lowered to what the user may have.
+    pub(crate) fn bounded(&self, wanted: Limits) -> Limits {
+        Limits {
+            disk: wanted.disk.min(self.disk),
+            ..wanted
+        }
     }
 
     /// Refuses one more session.
@@ -121,6 +133,24 @@ impl Quotas {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+impl AppState {
+    /// Opens a session on this host, with the limits of its user. Sessions of all kinds are opened here; the place among the sessions of
+    /// the user is the caller's to take.
+    pub(crate) async fn open_on_host(
+        &self,
+        user: &User,
+        mut options: SessionOptions,
+    ) -> Result<Session, cellblock_host::Error> {
+        options.limits = self.quotas_of(user).bounded(options.limits);
+        self.host().open(options).await
+    }
+
+    /// How a session of a user is made again from its journal: with the limits that the user has now.
+    pub(crate) fn restore_for(&self, user: &User) -> Restore {
+        Restore::default().max_disk(self.quotas_of(user).disk)
     }
 }
 

@@ -11,9 +11,9 @@ use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_host::journal::{Journal, JournalError, Journals, Report, Restore};
+use cellblock_host::journal::{Journal, JournalError, Journals, Report};
 use cellblock_protocol::{
-    Cell, CellResult, Isolation, Journaling, SessionOptions, Status, WorkspacePlace,
+    Cell, CellResult, Isolation, Journaling, Limits, SessionOptions, Status, WorkspacePlace,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ impl AppState {
             options.random_seed = Some(random_seed()?);
         }
         options.journal = Journaling::In(self.data("journals"));
-        let session = self.host().open(options).await?;
+        let session = self.open_on_host(&caller.user, options).await?;
         let row = SessionRow {
             id,
             user: caller.id().to_owned(),
@@ -207,7 +207,8 @@ impl AppState {
         let row = self.session_row(caller, id).await?;
         let _place = self.take_place(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
         let journal = self.journal_of(&row).await?;
-        let restored = Restore::default()
+        let restored = self
+            .restore_for(&caller.user)
             .journal(false)
             .run(self.host(), &journal)
             .await?;
@@ -241,7 +242,8 @@ impl AppState {
                     ),
                 )
             })?;
-        let restore = Restore::default().journal(self.data("journals").as_path());
+        let restore = self.restore_for(&caller.user);
+        let restore = restore.journal(self.data("journals").as_path());
         let restored = restore.run(self.host(), &journal).await?;
         let report = &restored.report;
         let last_cell = journal.summary().cells.iter().map(|cell| cell.number).max();
@@ -356,7 +358,9 @@ impl AppState {
             ));
         }
         let quotas = self.quotas_of(&caller.user);
-        if options.limits.disk > quotas.disk {
+        // A session that asks for no limit has that of its user.
+        let is_asked = options.limits.disk != Limits::default().disk;
+        if is_asked && options.limits.disk > quotas.disk {
             return Err(ApiError::invalid(format!(
                 "limits.disk: at most {} bytes",
                 quotas.disk

@@ -9,19 +9,23 @@ use anyhow::Context as _;
 use cellblock::{ReplacedFile, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
 use serde_json::Value;
-use std::fs;
 use std::sync::Arc;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
+
+/// The longest notebook that is read. Pictures of many cells fit.
+const MAX_NOTEBOOK_BYTES: u64 = 256 << 20;
 
 impl NotebookFile<'_> {
     /// Runs the notebook. The status is that of its first cell that failed.
     pub(crate) async fn run(mut self, console: &Console) -> anyhow::Result<u8> {
         let name = self.path.display();
-        let text = fs::read_to_string(self.path)
-            .map_err(|error| Usage::plain(format!("{name} cannot be read: {error}")))?;
-        let place = ReplacedFile::find(self.path)
-            .map_err(|error| Usage::plain(format!("{name} cannot be written: {error}")))?;
+        let unreadable =
+            |error: std::io::Error| Usage::plain(format!("{name} cannot be read: {error}"));
+        let place = ReplacedFile::find(self.path).map_err(unreadable)?;
+        let text = place.read(MAX_NOTEBOOK_BYTES).map_err(unreadable)?;
+        let text = String::from_utf8(text)
+            .map_err(|_| Usage::plain(format!("{name} cannot be read: it is no text")))?;
         let mut notebook =
             Notebook::parse(&text).map_err(|error| Usage::plain(format!("{name}: {error}")))?;
         let seed = std::mem::take(&mut self.options.seed);

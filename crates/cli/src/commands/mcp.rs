@@ -137,8 +137,9 @@ pub(crate) fn server(
         Some(_) => Files::Given,
         None => Files::None,
     };
-    Server::new(files, move || {
-        let (host, options) = (host.clone(), options.clone());
+    Server::new(files, move |client| {
+        let (host, mut options) = (host.clone(), options.clone());
+        options.limits = client.bounded(options.limits);
         let open = move || -> SessionFuture {
             let (host, options) = (host.clone(), options.clone());
             Box::pin(async move { Ok::<_, ToolError>(host.open(options).await?) })

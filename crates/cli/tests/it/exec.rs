@@ -248,6 +248,21 @@ fn how_cells_run_is_a_choice() {
     );
 }
 
+/// Code of an earlier session can have put a pipe in the place of a notebook. Reading it would wait for ever.
+#[test]
+fn a_notebook_that_became_a_pipe_is_refused() {
+    let place = Place::new();
+    let workspace = place.path().join("work");
+    fs::create_dir(&workspace).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(workspace.join("n.ipynb"))
+        .status();
+    assert!(made.unwrap().success());
+    let ended = place.run(["exec", "-w", "work", "work/n.ipynb"]);
+    assert_ne!(ended.status, 0, "{ended:?}");
+    assert!(ended.stderr.contains("not a plain file"), "{ended:?}");
+}
+
 /// Code of a notebook can put a link in the place of the notebook, which lies in the workspace. Its outputs are not written through the link.
 #[test]
 fn a_notebook_is_written_back_through_no_link() {

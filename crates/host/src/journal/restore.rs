@@ -15,6 +15,7 @@ pub struct Restore {
     workspace: Option<PathBuf>,
     journal: Journaling,
     idle: Option<std::time::Duration>,
+    max_disk: Option<u64>,
     checkpoints: Checkpoints,
 }
 
@@ -78,6 +79,12 @@ impl Restore {
     /// Ends the new session after this much silence, instead of what the other had.
     pub fn idle(mut self, idle: std::time::Duration) -> Restore {
         self.idle = Some(idle);
+        self
+    }
+
+    /// Lets the new session write at most this much new data to disk, also where the other could write more.
+    pub fn max_disk(mut self, bytes: u64) -> Restore {
+        self.max_disk = Some(bytes);
         self
     }
 
@@ -163,6 +170,7 @@ impl Restore {
         options.session = Some(journal.session.clone());
         options.journal = self.journal.clone();
         options.limits.idle = self.idle.unwrap_or(options.limits.idle);
+        options.limits.disk = options.limits.disk.min(self.max_disk.unwrap_or(u64::MAX));
         options.workspace = match &self.workspace {
             Some(path) => Some(path.clone()),
             None if journal.opened.workspace_was_empty => None,

@@ -1,6 +1,7 @@
 //! Connecting to an MCP server: its start, the handshake, and the list of what it offers.
 
 use super::http_client::BoundedHttpClient;
+use super::message_budget::{BudgetedTransport, MessageBudget};
 use super::program::{MAX_LINE_BYTES, MonitoredReader, Program, StdoutMonitor};
 use super::{Offer, RemoteServer, ServerTransport};
 use http::{HeaderName, HeaderValue};
@@ -18,8 +19,11 @@ use std::error::Error;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// The most tools of one server.
+/// The most tools of one server, and the most bytes that their descriptions take together.
 const MAX_TOOLS: usize = 256;
+const MAX_TOOLS_BYTES: usize = 4 << 20;
+/// The most pages of a list of a server.
+pub(super) const MAX_PAGES: usize = 100;
 
 type Running = RunningService<RoleClient, ClientConfig>;
 
@@ -28,6 +32,7 @@ pub(super) struct StartedServer {
     pub(super) running: Running,
     pub(super) program: Option<Program>,
     pub(super) monitor: Arc<StdoutMonitor>,
+    pub(super) budget: Arc<MessageBudget>,
     pub(super) offer: Offer,
 }
 
@@ -63,6 +68,7 @@ async fn attempt(
         needs_discovery: false,
     };
     let monitor = Arc::new(StdoutMonitor::default());
+    let budget = MessageBudget::new();
     let (program, handshake) = match &server.transport {
         ServerTransport::Program {
             command,
@@ -72,9 +78,10 @@ async fn attempt(
         } => {
             let started = Program::start(command, arguments, environment, directory.as_deref());
             let (program, output, input) = started.map_err(plain)?;
-            let output = MonitoredReader::new(output, Arc::clone(&monitor));
+            let output = MonitoredReader::new(output, Arc::clone(&monitor), Arc::clone(&budget));
             let transport =
                 AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_LINE_BYTES);
+            let transport = BudgetedTransport::new(transport, Arc::clone(&budget));
             let handshake = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
@@ -84,9 +91,10 @@ async fn attempt(
         ServerTransport::Address { .. } => {
             // `ring` builds quickest. A provider that the program has chosen before stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            let client = BoundedHttpClient::new().map_err(plain)?;
+            let client = BoundedHttpClient::new(Arc::clone(&budget)).map_err(plain)?;
             let config = address(server).map_err(plain)?;
             let transport = StreamableHttpClientTransport::with_client(client, config);
+            let transport = BudgetedTransport::new(transport, Arc::clone(&budget));
             let handshake = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
@@ -111,9 +119,13 @@ async fn attempt(
             running,
             program,
             monitor,
+            budget,
             offer,
         }),
         Err(mut failed) => {
+            if let Some(reason) = budget.reason() {
+                failed = plain(reason.to_owned());
+            }
             if let Some(stray) = monitor.stray() {
                 failed.why.push_str(&format!(
                     "; on its standard output, where only messages of the protocol belong, it wrote: {stray}"
@@ -198,25 +210,33 @@ async fn offer(running: &Running, server: &RemoteServer) -> Result<Offer, String
     })
 }
 
-/// The tools that the configuration asks for, and a warning if there are too many.
+/// The tools that the configuration asks for, and a warning if the list is too long.
 async fn tools(
     peer: &Peer<RoleClient>,
     server: &RemoteServer,
 ) -> Result<(Vec<Tool>, Option<String>), String> {
     let is_wanted =
         |tool: &Tool| server.only.is_empty() || server.only.iter().any(|name| *name == tool.name);
-    let mut tools = Vec::new();
+    let (mut tools, mut bytes) = (Vec::new(), 0);
     let mut cursor = None;
-    loop {
+    for _ in 0..MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = peer.list_tools(Some(page)).await.map_err(|error| {
             request_error(error)
                 .unwrap_or_else(|| "it went away before it told its tools".to_owned())
         })?;
-        tools.extend(listed.tools.into_iter().filter(is_wanted));
-        if tools.len() > MAX_TOOLS {
-            tools.truncate(MAX_TOOLS);
-            let warning = format!("it has more than {MAX_TOOLS} tools; the rest is left out");
+        for tool in listed.tools.into_iter().filter(is_wanted) {
+            let size = serde_json::to_vec(&tool).map_or(MAX_TOOLS_BYTES, |text| text.len());
+            bytes += size;
+            let warning = if tools.len() >= MAX_TOOLS {
+                format!("it has more than {MAX_TOOLS} tools; the rest is left out")
+            } else if bytes > MAX_TOOLS_BYTES {
+                let most = MAX_TOOLS_BYTES >> 20;
+                format!("its tools take more than {most} MiB; the rest is left out")
+            } else {
+                tools.push(tool);
+                continue;
+            };
             return Ok((tools, Some(warning)));
         }
         cursor = listed.next_cursor;
@@ -224,6 +244,9 @@ async fn tools(
             return Ok((tools, None));
         }
     }
+    let warning =
+        format!("its list of tools has more than {MAX_PAGES} pages; the rest is left out");
+    Ok((tools, Some(warning)))
 }
 
 /// The most characters of a message of a server.

@@ -1,6 +1,7 @@
 //! The connection to a server: a server that ends is started again.
 
 use super::connect::{StartedServer, start_server};
+use super::message_budget::MessageBudget;
 use super::program::StdoutMonitor;
 use super::{Offer, RemoteServer, ServerProblem, connect};
 use cellblock_tools::ToolError;
@@ -41,6 +42,7 @@ enum State {
 pub(super) struct OpenConnection {
     pub(super) peer: Peer<RoleClient>,
     monitor: Arc<StdoutMonitor>,
+    budget: Arc<MessageBudget>,
 }
 
 impl ServerConnection {
@@ -105,7 +107,10 @@ impl ServerConnection {
         match answered.map_err(connect::request_error) {
             Ok(answer) => Ok(answer),
             Err(Some(why)) => Err(self.problem(&why)),
-            Err(None) => Err(self.lost_error().await),
+            Err(None) => Err(match open.budget.reason() {
+                Some(reason) => self.problem(reason),
+                None => self.lost_error().await,
+            }),
         }
     }
 
@@ -184,12 +189,14 @@ async fn supervise(
                 running,
                 program,
                 monitor,
+                budget,
                 offer,
             }) => {
                 let begun = Instant::now();
                 state_sender.send_replace(State::Up(OpenConnection {
                     peer: running.peer().clone(),
                     monitor: Arc::clone(&monitor),
+                    budget: Arc::clone(&budget),
                 }));
                 if let Some(first) = first.take() {
                     let _ = first.send(Ok(offer));
@@ -210,6 +217,9 @@ async fn supervise(
                 };
                 if stopped {
                     return;
+                }
+                if let Some(reason) = budget.reason() {
+                    why = format!("{reason}; {why}");
                 }
                 if let Some(stray) = monitor.stray() {
                     why.push_str(&format!("; on its standard output it wrote: {stray}"));

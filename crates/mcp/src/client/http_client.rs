@@ -1,6 +1,7 @@
-//! The HTTP client for servers with an address. It differs from that of `rmcp` in one thing: an answer to a message has a length limit, whether it
-//! is JSON, a stream of events or an error.
+//! The HTTP client for servers with an address. It differs from that of `rmcp` in two things: an answer to a message has a length limit, whether it
+//! is JSON, a stream of events or an error; and the events of all streams are counted.
 
+use super::message_budget::MessageBudget;
 use super::program::MAX_LINE_BYTES;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::BoxStream;
@@ -36,10 +37,13 @@ const MAX_SHOWN_CHARS: usize = 256;
 
 /// Sends messages to one server, and reads answers of a bounded length.
 #[derive(Clone, Debug)]
-pub(super) struct BoundedHttpClient(Client);
+pub(super) struct BoundedHttpClient {
+    client: Client,
+    budget: Arc<MessageBudget>,
+}
 
 impl BoundedHttpClient {
-    pub(super) fn new() -> Result<BoundedHttpClient, String> {
+    pub(super) fn new(budget: Arc<MessageBudget>) -> Result<BoundedHttpClient, String> {
         let redirects = Policy::custom(|attempt| {
             let keeps_body = [
                 StatusCode::TEMPORARY_REDIRECT,
@@ -61,7 +65,7 @@ impl BoundedHttpClient {
             .pool_max_idle_per_host(0)
             .redirect(redirects)
             .build()
-            .map(BoundedHttpClient)
+            .map(|client| BoundedHttpClient { client, budget })
             .map_err(|error| format!("no HTTP client could be made: {error}"))
     }
 }
@@ -77,8 +81,12 @@ impl StreamableHttpClient for BoundedHttpClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<Events, Failure> {
-        let client = &self.0;
-        client
+        // A server that ends the stream again and again makes the client ask again and again.
+        if !self.budget.take() {
+            return Err(unexpected("it sent too much".to_owned()));
+        }
+        let client = &self.client;
+        let events = client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
@@ -87,7 +95,8 @@ impl StreamableHttpClient for BoundedHttpClient {
                 custom_headers,
                 MAX_LINE_BYTES,
             )
-            .await
+            .await?;
+        Ok(counted(events, Arc::clone(&self.budget)))
     }
 
     async fn delete_session(
@@ -97,8 +106,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Failure> {
-        let client = &self.0;
-        client
+        self.client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
     }
@@ -112,7 +120,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let accepted = [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", ");
-        let mut request = self.0.post(uri.as_ref()).header(ACCEPT, accepted);
+        let mut request = self.client.post(uri.as_ref()).header(ACCEPT, accepted);
         if let Some(token) = auth_header {
             request = request.bearer_auth(token);
         }
@@ -131,6 +139,7 @@ impl StreamableHttpClient for BoundedHttpClient {
             response,
             message,
             has_session,
+            budget: Arc::clone(&self.budget),
         }
         .read()
         .await
@@ -147,6 +156,7 @@ struct Answer {
     message: ClientJsonRpcMessage,
     /// Whether the message named a session.
     has_session: bool,
+    budget: Arc<MessageBudget>,
 }
 
 impl Answer {
@@ -168,6 +178,7 @@ impl Answer {
         }
         if self.kind.starts_with(EVENT_STREAM_MIME_TYPE) {
             let events = bounded_events(self.response.bytes_stream(), self.message);
+            let events = counted(events, self.budget);
             return Ok(StreamableHttpPostResponse::Sse(events, self.session_id));
         }
         if !self.kind.starts_with(JSON_MIME_TYPE) {
@@ -350,6 +361,13 @@ fn bounded_events(
             Err(error) if is_too_long(&error) => Ok(refusal(&message)),
             event => event,
         })
+        .boxed()
+}
+
+/// Counts events. The stream ends when there are too many.
+fn counted(events: Events, budget: Arc<MessageBudget>) -> Events {
+    events
+        .take_while(move |_| std::future::ready(budget.take()))
         .boxed()
 }
 

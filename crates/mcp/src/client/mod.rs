@@ -3,6 +3,7 @@
 mod connect;
 mod connection;
 mod http_client;
+mod message_budget;
 mod program;
 mod tools;
 

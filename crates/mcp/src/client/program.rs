@@ -1,5 +1,6 @@
 //! A server that runs as a child process: its start, its end, and its output.
 
+use super::message_budget::MessageBudget;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -192,10 +193,11 @@ impl StdoutMonitor {
     }
 }
 
-/// A reader that reports the lines it reads to a [`StdoutMonitor`].
+/// A reader that reports the lines it reads to a [`StdoutMonitor`], and counts each one. It ends when there are too many.
 pub(super) struct MonitoredReader<R> {
     stream: R,
     monitor: Arc<StdoutMonitor>,
+    budget: Arc<MessageBudget>,
     /// The bytes of the current line so far.
     length: usize,
     /// The beginning of the current line, if it cannot be a message.
@@ -203,30 +205,44 @@ pub(super) struct MonitoredReader<R> {
 }
 
 impl<R> MonitoredReader<R> {
-    pub(super) fn new(stream: R, monitor: Arc<StdoutMonitor>) -> MonitoredReader<R> {
+    pub(super) fn new(
+        stream: R,
+        monitor: Arc<StdoutMonitor>,
+        budget: Arc<MessageBudget>,
+    ) -> MonitoredReader<R> {
         MonitoredReader {
             stream,
             monitor,
+            budget,
             length: 0,
             stray: Vec::new(),
         }
     }
 
-    fn scan(&mut self, bytes: &[u8]) {
-        for (index, piece) in bytes.split(|byte| *byte == b'\n').enumerate() {
+    /// Looks at bytes that came. Those of a line that cannot be a message become blanks: a text in quotes is JSON, and would be answered,
+    /// which waits for ever where the server reads nothing.
+    fn scan(&mut self, bytes: &mut [u8]) {
+        for (index, piece) in bytes.split_mut(|byte| *byte == b'\n').enumerate() {
             if index > 0 {
+                self.budget.take();
                 self.end_line();
             }
-            self.scan_piece(piece);
+            if !self.scan_piece(piece) {
+                piece.fill(b' ');
+            }
         }
     }
 
-    fn scan_piece(&mut self, piece: &[u8]) {
-        let Some(first) = piece.first() else {
-            return;
-        };
+    /// Returns whether the piece can be part of a message.
+    fn scan_piece(&mut self, piece: &[u8]) -> bool {
+        // Blanks before a message are part of no line yet.
+        let first = piece.iter().find(|byte| !byte.is_ascii_whitespace());
+        let is_empty = piece.is_empty() || (self.length == 0 && first.is_none());
+        if is_empty {
+            return true;
+        }
         let is_message = if self.length == 0 {
-            matches!(first, b'{' | b'[')
+            matches!(first, Some(b'{' | b'['))
         } else {
             self.stray.is_empty()
         };
@@ -239,6 +255,7 @@ impl<R> MonitoredReader<R> {
         if before <= MAX_LINE_BYTES && self.length > MAX_LINE_BYTES {
             self.monitor.too_long.notify_waiters();
         }
+        is_message
     }
 
     fn end_line(&mut self) {
@@ -262,12 +279,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for MonitoredReader<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.budget.reason().is_some() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if let Poll::Ready(Ok(())) = &polled {
-            let new = &buffer.filled()[before..];
+            let new = &mut buffer.filled_mut()[before..];
+            let is_over = new.is_empty();
             self.scan(new);
-            if new.is_empty() {
+            if is_over {
                 // The last line may have no line break.
                 self.end_line();
             }

@@ -100,8 +100,9 @@ impl DynamicTool for RemoteTool {
     }
 }
 
-/// The most resources in an answer.
+/// The most resources in an answer, and the most bytes that they take together.
 const MAX_LISTED: usize = 500;
+const MAX_LISTED_BYTES: usize = 4 << 20;
 
 enum ResourceAction {
     List,
@@ -173,28 +174,33 @@ impl DynamicTool for ResourceTool {
 }
 
 async fn list(connection: &ServerConnection) -> Result<Output, ToolError> {
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     let mut cursor = None;
-    loop {
+    for _ in 0..connect::MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = connection
             .ask(|peer| async move { peer.list_resources(Some(page)).await })
             .await?;
-        found.extend(listed.resources);
+        for resource in listed.resources {
+            let about = resource.description.or(resource.title);
+            let texts = [
+                Some(&resource.uri),
+                Some(&resource.name),
+                resource.mime_type.as_ref(),
+                about.as_ref(),
+            ];
+            bytes += texts.into_iter().flatten().map(String::len).sum::<usize>();
+            if found.len() >= MAX_LISTED || bytes > MAX_LISTED_BYTES {
+                return Ok(Output::json(found));
+            }
+            found.push(json!({"uri": resource.uri, "name": resource.name, "mime": resource.mime_type, "description": about}));
+        }
         cursor = listed.next_cursor;
-        if cursor.is_none() || found.len() >= MAX_LISTED {
+        if cursor.is_none() {
             break;
         }
     }
-    found.truncate(MAX_LISTED);
-    let list: Vec<Value> = found
-        .into_iter()
-        .map(|resource| {
-            let about = resource.description.or(resource.title);
-            json!({"uri": resource.uri, "name": resource.name, "mime": resource.mime_type, "description": about})
-        })
-        .collect();
-    Ok(Output::json(list))
+    Ok(Output::json(found))
 }
 
 async fn read(connection: &ServerConnection, uri: String) -> Result<Output, ToolError> {

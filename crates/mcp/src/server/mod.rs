@@ -1,5 +1,6 @@
 //! Cellblock as an MCP server: it offers the tools of a registry, and each client has a session.
 
+mod bounded_requests;
 mod call_output;
 mod client_handler;
 mod client_sessions;
@@ -8,6 +9,7 @@ mod quota;
 mod resources;
 mod tools;
 
+use bounded_requests::BoundedRequests;
 use cellblock_tools::ToolRunner;
 use client_handler::ClientHandler;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use http::{HttpEndpoint, HttpOptions};
-pub use quota::{ClientQuota, ClientUser, SessionPlace};
+pub use quota::{ClientQuota, ClientUser, NewClient, SessionPlace};
 pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 
 /// The most clients at the same time where the server does not know its users. Each may hold sessions. A server with users gives each user
@@ -54,7 +56,7 @@ pub enum Files {
 
 struct Inner {
     files: Files,
-    runner: Box<dyn Fn() -> ToolRunner + Send + Sync>,
+    runner: Box<dyn Fn(&NewClient) -> ToolRunner + Send + Sync>,
     clients: AtomicUsize,
     /// Clients that are connected, and sessions that are being closed.
     closing: TaskTracker,
@@ -62,8 +64,12 @@ struct Inner {
 }
 
 impl Server {
-    /// A server that makes the tool runner of each client with `runner`.
-    pub fn new(files: Files, runner: impl Fn() -> ToolRunner + Send + Sync + 'static) -> Server {
+    /// A server that makes the tool runner of each client with `runner`. Sessions of the runner have the limits that the
+    /// [`NewClient`] allows.
+    pub fn new(
+        files: Files,
+        runner: impl Fn(&NewClient) -> ToolRunner + Send + Sync + 'static,
+    ) -> Server {
         Server {
             inner: Arc::new(Inner {
                 files,
@@ -98,7 +104,8 @@ impl Server {
     /// The handler of a new client. Refused when there are too many.
     fn new_client(&self) -> Result<ClientHandler, String> {
         if let Some(user) = quota::current_user() {
-            return Ok(ClientHandler::new((self.inner.runner)(), self.clone()).of_user(user));
+            let runner = (self.inner.runner)(&NewClient::of_user(Some(user.clone())));
+            return Ok(ClientHandler::new(runner, self.clone()).of_user(user));
         }
         let counted =
             self.inner
@@ -111,7 +118,8 @@ impl Server {
                 "{MAX_CLIENTS} clients are being served, and no more are possible"
             ));
         }
-        Ok(ClientHandler::new((self.inner.runner)(), self.clone()))
+        let runner = (self.inner.runner)(&NewClient::default());
+        Ok(ClientHandler::new(runner, self.clone()))
     }
 }
 
@@ -144,6 +152,7 @@ impl Server {
         let handler = self.new_client().map_err(io::Error::other)?;
         let transport =
             AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
+        let transport = BoundedRequests::new(transport);
         let served = serve_server_with_ct(handler, transport, self.inner.stop.clone()).await;
         let outcome = match served {
             Ok(running) => running

@@ -1,5 +1,6 @@
 //! What the user behind a client may use, where the server knows its users.
 
+use cellblock_protocol::Limits;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -9,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// The limits of one user. The server that accepts the connections implements it.
 pub trait ClientQuota: Send + Sync + 'static {
+    /// The limits of one session of the user: those that are wanted, lowered to what the user may have.
+    fn bounded(&self, wanted: Limits) -> Limits;
+
     /// Takes a place for one more session, or says why there is none.
     fn take_session(&self) -> Result<SessionPlace, String>;
 
@@ -17,6 +21,26 @@ pub trait ClientQuota: Send + Sync + 'static {
 
     /// Tells how long such a call took. A call that was cancelled is told too.
     fn end_call(&self, took: Duration);
+}
+
+/// A client that has just come, as the function sees it that makes its tool runner.
+#[derive(Clone, Debug, Default)]
+pub struct NewClient {
+    user: Option<ClientUser>,
+}
+
+impl NewClient {
+    pub(super) fn of_user(user: Option<ClientUser>) -> NewClient {
+        NewClient { user }
+    }
+
+    /// The limits of a session of this client: those that are wanted, lowered to what its user may have.
+    pub fn bounded(&self, wanted: Limits) -> Limits {
+        match &self.user {
+            Some(user) => user.quota.bounded(wanted),
+            None => wanted,
+        }
+    }
 }
 
 /// A place for one session. It is free again when the last clone is dropped.

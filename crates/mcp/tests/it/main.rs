@@ -9,6 +9,7 @@
 #![cfg(target_os = "linux")]
 
 mod client_faults;
+mod client_floods;
 mod client_tools;
 mod server_clients;
 mod server_http;

@@ -135,3 +135,33 @@ fn lines_that_are_no_requests_do_no_harm() {
     );
     assert_eq!(client.next()["result"]["structuredContent"]["result"], "4");
 }
+
+#[test]
+fn a_client_that_asks_for_very_much_at_once_is_told_to_wait() {
+    let mut client = Client::new();
+    client.start("print('begun', flush=True)\nimport time\ntime.sleep(3)\nprint('over')");
+    let call = json!({"name": "execute_python_code", "arguments": {"python_code_snippet": "1"}});
+    for id in 10..400 {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+        client.send(&request.to_string());
+    }
+    // An id that is under way is not taken a second time.
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
+    let (mut refused, mut answered, mut twice) = (0, 0, 0);
+    while refused + answered + twice < 392 {
+        let answer = client.next();
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        if message == "256 requests are under way; wait for their answers" {
+            refused += 1;
+        } else if message == "a request with this id is under way" {
+            assert_eq!(answer["id"], 1);
+            twice += 1;
+        } else if answer.get("id").is_some() {
+            answered += 1;
+        }
+    }
+    assert_eq!((refused, answered, twice), (135, 256, 1));
+    // There is room again.
+    client.send(&json!({"jsonrpc": "2.0", "id": 500, "method": "tools/list"}).to_string());
+    assert_eq!(client.next()["id"], 500);
+}

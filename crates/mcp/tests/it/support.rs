@@ -121,7 +121,7 @@ impl Ours {
         let registry = registry.build().unwrap();
         let runners = Arc::new(Mutex::new(Vec::new()));
         let made = Arc::clone(&runners);
-        let server = Server::new(Files::None, move || {
+        let server = Server::new(Files::None, move |_| {
             let policy = ApprovalPolicy::mode(ApprovalMode::Effects);
             let runner = ToolRunner::builder(registry.clone())
                 .open_sessions(sessions())

@@ -7,6 +7,7 @@
 
 mod exchanges;
 mod own_addresses;
+mod rebinding;
 mod smuggling;
 mod support;
 mod tls_names;

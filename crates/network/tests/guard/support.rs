@@ -1,6 +1,6 @@
 //! A guard between a client and a server on this machine, with names of its own.
 
-use cellblock_network::{Connection, Guard};
+use cellblock_network::{Connection, Guard, Lookup};
 use cellblock_protocol::NetworkRule;
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +14,19 @@ pub(crate) type Notes = Arc<Mutex<Vec<String>>>;
 
 /// A guard with these rules, to whom every name is the server at `address`.
 pub(crate) fn guard(rules: &[&str], address: SocketAddr) -> (Guard, Notes) {
+    let lookup: Lookup = Arc::new(move |host, _| {
+        Box::pin(async move {
+            match host.as_str() {
+                "nowhere.example" => Err(io::Error::other("no such name")),
+                _ => Ok(vec![address]),
+            }
+        })
+    });
+    guard_with(rules, lookup)
+}
+
+/// A guard with these rules that finds names with this function.
+pub(crate) fn guard_with(rules: &[&str], lookup: Lookup) -> (Guard, Notes) {
     let notes = Notes::default();
     let rules: Vec<NetworkRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
     let noted = Arc::clone(&notes);
@@ -27,14 +40,7 @@ pub(crate) fn guard(rules: &[&str], address: SocketAddr) -> (Guard, Notes) {
         let note = format!("{kind} {target} {what}");
         noted.lock().unwrap().push(note);
     };
-    let guard = Guard::new(&rules, Arc::new(log)).lookup(Arc::new(move |host, _| {
-        Box::pin(async move {
-            match host.as_str() {
-                "nowhere.example" => Err(io::Error::other("no such name")),
-                _ => Ok(vec![address]),
-            }
-        })
-    }));
+    let guard = Guard::new(&rules, Arc::new(log)).lookup(lookup);
     (guard, notes)
 }
 

@@ -238,7 +238,10 @@ impl AppState {
                         journal: Journaling::Off,
                         ..SessionOptions::default()
                     };
-                    let session = state.host().open(options).await?;
+                    let place = state.take_place(&caller.user, options.limits.memory);
+                    let place = place.map_err(|error| ToolError::new(error.message))?;
+                    let session = state.open_on_host(&caller.user, options).await?;
+                    place.hold_until_end(&session);
                     files.put_into(&session).await?;
                     return Ok::<_, ToolError>(session);
                 }

@@ -15,7 +15,7 @@ use cellblock_cluster::{
     BoxFuture, Interpreter, Interpreters, OwnRecord, Refusal, RequestKey, SessionId,
 };
 use cellblock_host::Session;
-use cellblock_host::journal::{Checkpoints, Journal, Restore};
+use cellblock_host::journal::{Checkpoints, Journal};
 use cellblock_protocol::CellResult;
 use cellblock_session::journal::{CellFate, Record};
 use serde_json::{Value, json};
@@ -147,7 +147,12 @@ impl OwnedSession {
             };
         }
         let (journal, manifest) = journal_of(&self.id, entries).map_err(|error| error.message)?;
-        let restore = Restore::default()
+        let user = self.about["user"].as_str().unwrap_or_default();
+        let user = self.state.user_of_cluster(user).await;
+        let user = user.map_err(|error| error.message)?;
+        let restore = self
+            .state
+            .restore_for(&user)
             .checkpoints(Checkpoints::Afterwards)
             .journal(self.state.data("journals").as_path());
         let restored = restore.run(self.state.host(), &journal).await;
@@ -159,9 +164,6 @@ impl OwnedSession {
         told["replayed_by"] = json!(self.state.cluster().map(|cluster| cluster.node.id()));
         let cells = journal.summary().cells;
         let last_cell = cells.iter().map(|cell| cell.number).max().unwrap_or(0);
-        let user = self.about["user"].as_str().unwrap_or_default();
-        let user = self.state.user_of_cluster(user).await;
-        let user = user.map_err(|error| error.message)?;
         let mut row = row(&self.id, &user.id, SessionState::Live, &self.about);
         row.life = i64::try_from(owners).unwrap_or(i64::MAX);
         ClusterSink::new(Arc::clone(&self.slot)).attach(&session);

@@ -6,6 +6,7 @@ use super::execute;
 use super::javascript;
 use super::lookup::Admitted;
 use super::sandbox::{Sandbox, lock};
+use crate::http::checked_values;
 use crate::state::AppState;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -148,6 +149,7 @@ async fn restart(
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, E2bError> {
     let body = if body.is_empty() { b"{}" } else { body };
+    checked_values(body)?;
     serde_json::from_slice(body)
         .map_err(|error| E2bError::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
 }

@@ -1,6 +1,7 @@
 //! The Connect protocol with JSON: unary calls are plain JSON, streams are envelopes of a flag byte, a length and JSON.
 
 use super::error::E2bError;
+use crate::http::checked_values;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
@@ -190,6 +191,7 @@ pub(super) fn envelopes(body: &[u8]) -> Result<Vec<&[u8]>, RpcError> {
 
 fn parse<T: DeserializeOwned>(message: &[u8]) -> Result<T, RpcError> {
     let message = if message.is_empty() { b"{}" } else { message };
+    checked_values(message).map_err(E2bError::from)?;
     serde_json::from_slice(message)
         .map_err(|error| RpcError::invalid(format!("the message cannot be read: {error}")))
 }

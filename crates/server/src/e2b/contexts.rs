@@ -253,8 +253,7 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
         ..SessionOptions::default()
     };
     let session = state
-        .host()
-        .open(options)
+        .open_on_host(&sandbox.caller.user, options)
         .await
         .map_err(crate::error::ApiError::from)?;
     let copy = SessionCopy::of_sandbox(memory, 0);

@@ -137,7 +137,7 @@ pub(super) fn listed_json(sandbox: &Sandbox) -> Value {
         "endAt": rfc3339(SystemTime::now() + life.left()),
         "cpuCount": cpu_count(),
         "memoryMB": sandbox.live.memory >> 20,
-        "diskSizeMB": Limits::default().disk >> 20,
+        "diskSizeMB": sandbox.disk >> 20,
         "state": life.state.name(),
         "envdVersion": ENVD_VERSION,
         "metadata": sandbox.settings.metadata,
@@ -369,6 +369,7 @@ impl AppState {
             contexts: Mutex::new(vec![super::contexts::CodeContext::default_of(&live)]),
             live,
             settings: new.settings,
+            disk: self.quotas_of(&caller.user).bounded(sandbox_limits()).disk,
             token: Secret::random()?.0,
             started_at: SystemTime::now(),
             life: Mutex::new(Lifetime {

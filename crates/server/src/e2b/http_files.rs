@@ -4,7 +4,9 @@ use super::error::E2bError;
 use super::lookup::{check_user, check_user_name};
 use super::sandbox::{MAX_FILES_WITH_METADATA, RunState, Sandbox, lock};
 use super::signature::{SignedFile, SignedOperation};
+use super::unpacking::Unpacked;
 use super::uploads::{MAX_UPLOADS, UploadPlace};
+use crate::http::{content_codings, unsupported_coding};
 use crate::state::AppState;
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -295,13 +297,11 @@ enum Encoding {
 }
 
 fn encoding_of(headers: &HeaderMap) -> Result<Encoding, E2bError> {
-    let encoding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    match encoding {
-        None | Some(b"" | b"identity") => Ok(Encoding::Plain),
-        Some(b"gzip") => Ok(Encoding::Gzip),
-        Some(_) => Err(E2bError::bad_request(
-            "the content encoding is gzip or none",
-        )),
+    let codings = content_codings(headers);
+    match codings.as_slice() {
+        [] => Ok(Encoding::Plain),
+        [one] if one == "gzip" => Ok(Encoding::Gzip),
+        _ => Err(unsupported_coding(&codings).into()),
     }
 }
 
@@ -391,6 +391,7 @@ impl Upload<'_> {
         })?;
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let (directory, encoding) = (self.state.data(""), self.encoding);
+        let max_bytes = MAX_UPLOAD_BYTES.min(self.sandbox.disk);
         let writing = tokio::task::spawn_blocking(move || {
             let mut file = File::from(rustix::fs::open(
                 &directory,
@@ -401,13 +402,12 @@ impl Upload<'_> {
                 pieces: receiver,
                 rest: Bytes::new(),
             };
-            let limit = MAX_UPLOAD_BYTES + 1;
+            let limit = max_bytes + 1;
             let mut counted = place.writer(&mut file);
             let bytes = match encoding {
                 Encoding::Plain => std::io::copy(&mut source.take(limit), &mut counted)?,
                 Encoding::Gzip => {
-                    let unpacked = flate2::read::MultiGzDecoder::new(source);
-                    std::io::copy(&mut unpacked.take(limit), &mut counted)?
+                    std::io::copy(&mut Unpacked::new(source).take(limit), &mut counted)?
                 }
             };
             file.rewind()?;
@@ -434,13 +434,10 @@ impl Upload<'_> {
             return Err(failed);
         }
         match written {
-            Ok((file, place, bytes)) if bytes <= MAX_UPLOAD_BYTES => Ok((file, place)),
+            Ok((file, place, bytes)) if bytes <= max_bytes => Ok((file, place)),
             Ok(_) => Err(E2bError::new(
                 StatusCode::INSUFFICIENT_STORAGE,
-                format!(
-                    "a file has at most {} MB in one upload",
-                    MAX_UPLOAD_BYTES >> 20
-                ),
+                format!("a file has at most {} MB in one upload", max_bytes >> 20),
             )),
             Err(error) => Err(unwritten(&error)),
         }
@@ -451,6 +448,9 @@ fn unwritten(error: &std::io::Error) -> E2bError {
     match error.kind() {
         std::io::ErrorKind::StorageFull => {
             E2bError::new(StatusCode::INSUFFICIENT_STORAGE, "no space left on device")
+        }
+        std::io::ErrorKind::FileTooLarge => {
+            E2bError::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
         }
         std::io::ErrorKind::QuotaExceeded => {
             E2bError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())

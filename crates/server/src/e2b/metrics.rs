@@ -10,7 +10,6 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use cellblock_protocol::Limits;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant, SystemTime};
@@ -88,7 +87,7 @@ impl Sandbox {
             // Files that the kernel keeps in memory are not counted for a session.
             "memCache": 0,
             "diskUsed": metrics.disk,
-            "diskTotal": Limits::default().disk,
+            "diskTotal": self.disk,
         }))
     }
 }
@@ -165,7 +164,7 @@ pub(super) async fn metrics_inside(
         "mem_total": sandbox.live.memory,
         "mem_used": metrics.memory,
         "disk_used": metrics.disk,
-        "disk_total": Limits::default().disk,
+        "disk_total": sandbox.disk,
     })))
 }
 

@@ -29,6 +29,7 @@ mod sandbox;
 mod signature;
 mod snapshots;
 mod time;
+mod unpacking;
 mod unsupported;
 mod uploads;
 mod watch;
@@ -42,6 +43,7 @@ use lookup::{SandboxService, wanted_service};
 use tower::ServiceExt as _;
 
 pub(crate) use sandbox::{SandboxState, Sandboxes};
+pub(crate) use unpacking::unpacks_body;
 
 /// The version of envd that is told to clients: it decides which features an SDK uses.
 const ENVD_VERSION: &str = "0.6.7";

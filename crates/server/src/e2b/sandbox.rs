@@ -31,6 +31,8 @@ pub(super) struct Sandbox {
     pub(super) caller: Caller,
     pub(super) live: Arc<LiveSession>,
     pub(super) settings: Settings,
+    /// How much new data may be on its disk, in bytes.
+    pub(super) disk: u64,
     /// The secret that requests to the services inside the sandbox carry.
     pub(super) token: String,
     pub(super) started_at: SystemTime,

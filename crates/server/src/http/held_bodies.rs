@@ -1,6 +1,7 @@
 //! Bodies of requests that are read into memory whole: how much those of one user may take together, and how long they may stay away.
 
 use super::body::{is_over_limit, unreadable_body};
+use super::json_values::{VALUE_BYTES, checked_values, may_be_json};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -124,7 +125,7 @@ impl HeldBody {
             false => in_time(reading).await,
         };
         match outcome {
-            Ok(bytes) => Ok(HeldBytes { bytes, _held: self }),
+            Ok(bytes) => Ok(HeldBytes { bytes, held: self }),
             Err(refusal) => {
                 drop(self);
                 discard(pieces).await;
@@ -144,7 +145,15 @@ impl Drop for HeldBody {
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     bytes: Bytes,
-    _held: HeldBody,
+    held: HeldBody,
+}
+
+impl HeldBytes {
+    /// Counts what the bytes take when they are read as JSON. Refused where they become too much.
+    pub(crate) fn count_json(&mut self) -> Result<(), ApiError> {
+        let values = checked_values(&self.bytes)?;
+        self.held.add(values * VALUE_BYTES)
+    }
 }
 
 impl Deref for HeldBytes {
@@ -166,7 +175,10 @@ pub(crate) async fn hold_body(
         None => Share::Strangers,
     };
     let (parts, body) = request.with_limited_body().into_parts();
-    let held = state.held_bodies().begin(share).read(body).await?;
+    let mut held = state.held_bodies().begin(share).read(body).await?;
+    if may_be_json(&parts.headers) {
+        held.count_json()?;
+    }
     let request = Request::from_parts(parts, Body::from(held.bytes.clone()));
     Ok(next.run(request).await)
 }

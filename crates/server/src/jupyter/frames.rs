@@ -1,5 +1,6 @@
 //! Messages as frames of a WebSocket: JSON texts, or binary frames where a client offers them.
 
+use crate::http::checked_values;
 use axum::extract::ws;
 use bytes::Bytes;
 use cellblock_jupyter::{Channel, Message};
@@ -53,6 +54,7 @@ impl FrameForm {
 }
 
 fn decode_text(text: &str) -> Option<(Channel, Message)> {
+    checked_values(text.as_bytes()).ok()?;
     let Value::Object(mut frame) = serde_json::from_str(text).ok()? else {
         return None;
     };
@@ -114,9 +116,13 @@ fn decode_binary(bytes: &Bytes) -> Option<(Channel, Message)> {
         let (start, end) = (number(1 + index)?, number(2 + index)?);
         (start <= end && end <= bytes.len()).then(|| bytes.slice(start..end))
     };
-    let object = |index: usize| match serde_json::from_slice(&part(index)?).ok()? {
-        Value::Object(object) => Some(object),
-        _ => None,
+    let object = |index: usize| {
+        let text = part(index)?;
+        checked_values(&text).ok()?;
+        match serde_json::from_slice(&text).ok()? {
+            Value::Object(object) => Some(object),
+            _ => None,
+        }
     };
     let channel = Channel::named(std::str::from_utf8(&part(0)?).ok()?)?;
     let message = Message {

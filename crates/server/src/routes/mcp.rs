@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use cellblock_mcp::{ClientQuota, ClientUser, HttpEndpoint, SessionPlace};
-use cellblock_protocol::SessionOptions;
+use cellblock_protocol::{Limits, SessionOptions};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
@@ -157,6 +157,10 @@ impl UserQuota {
 }
 
 impl ClientQuota for UserQuota {
+    fn bounded(&self, wanted: Limits) -> Limits {
+        self.state.quotas_of(&self.caller.user).bounded(wanted)
+    }
+
     fn take_session(&self) -> Result<SessionPlace, String> {
         self.take().map_err(|error| error.message)
     }

@@ -36,13 +36,13 @@ pub(crate) use table::{BodyKind, Route};
 
 use crate::e2b;
 use crate::error::ApiError;
-use crate::http::{add_security_headers, check_request};
+use crate::http::{add_security_headers, check_request, refuse_packed_body};
 use crate::state::AppState;
 use crate::web;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -109,6 +109,7 @@ pub(crate) fn router(state: &AppState) -> Router {
         .merge(crate::librechat::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), e2b::dispatch))
+        .layer(from_fn(refuse_packed_body))
         .layer(from_fn_with_state(state.clone(), check_request))
         .layer(from_fn_with_state(state.clone(), add_security_headers))
         .layer(from_fn_with_state(state.clone(), count))

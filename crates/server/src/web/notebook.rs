@@ -5,9 +5,12 @@
 use serde_json::Value;
 
 use super::{ansi, highlight, markdown};
+use crate::http::count_values;
 
 /// The most cells of a preview.
 const MAX_CELLS: usize = 200;
+/// The most JSON values of a notebook that is shown as one: each takes far more memory than its text.
+const MAX_VALUES: usize = 500_000;
 
 /// The HTML of the first cells of the notebook `source`, or `None` if it is no notebook.
 pub(super) fn to_html(source: &str) -> Option<String> {
@@ -20,6 +23,9 @@ pub(super) fn whole_to_html(source: &str) -> Option<String> {
 }
 
 fn cells_to_html(source: &str, max_cells: usize) -> Option<String> {
+    if count_values(source.as_bytes()) > MAX_VALUES {
+        return None;
+    }
     let notebook: Value = serde_json::from_str(source).ok()?;
     let cells = notebook.get("cells")?.as_array()?;
     let mut html = String::new();
@@ -104,5 +110,7 @@ mod tests {
             "{html}"
         );
         assert_eq!(to_html("{}"), None);
+        let many = format!("{{\"cells\": [{}1]}}", "[],".repeat(300_000));
+        assert_eq!(to_html(&many), None);
     }
 }

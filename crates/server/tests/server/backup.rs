@@ -59,6 +59,34 @@ fn an_archive_with_anything_else_is_refused() {
     assert!(!data.join("authorized_keys").exists());
 }
 
+/// A file with holes has a size in its header that is far beyond what the archive holds.
+#[test]
+fn an_archive_that_would_become_larger_than_it_is_is_refused() {
+    const TERABYTE: u64 = 1 << 40;
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    for (kind, real_size) in [
+        (tar::EntryType::GNUSparse, TERABYTE),
+        (tar::EntryType::Regular, 0),
+    ] {
+        let archive = directory.path().join("bad.tar");
+        let mut header = tar::Header::new_gnu();
+        header.set_path("journals/large").expect("a path");
+        header.set_entry_type(kind);
+        header.set_mode(0o600);
+        if let Some(gnu) = header.as_gnu_mut() {
+            gnu.set_real_size(real_size);
+        }
+        // The archive ends long before this size.
+        header.set_size(TERABYTE);
+        header.set_cksum();
+        std::fs::write(&archive, header.as_bytes()).expect("written");
+        assert!(restore(&archive, &data).is_err(), "{kind:?}");
+        let large = fs::metadata(data.join("journals/large"));
+        assert!(large.is_err() || large.is_ok_and(|file| file.len() < 1 << 20));
+    }
+}
+
 /// The permissions of a file that are not its owner's.
 fn open_to_others(path: &Path) -> u32 {
     fs::metadata(path).expect("a file").permissions().mode() & 0o077

@@ -24,6 +24,7 @@ mod isolation;
 mod jupyter;
 mod librechat;
 mod openid;
+mod packed_bodies;
 mod places;
 mod processes;
 mod prompts;

@@ -18,11 +18,13 @@ fn with_mcp(options: &mut ServerOptions, data: &TempDir) {
     let host = host(data.path());
     options.mcp = Some(cellblock_mcp::Server::new(
         cellblock_mcp::Files::None,
-        move || {
+        move |client| {
             let host = host.clone();
+            let mut options = SessionOptions::default();
+            options.limits = client.bounded(options.limits);
             let open = move || -> SessionFuture {
-                let host = host.clone();
-                Box::pin(async move { Ok(host.open(SessionOptions::default()).await?) })
+                let (host, options) = (host.clone(), options.clone());
+                Box::pin(async move { Ok(host.open(options).await?) })
             };
             ToolRunner::builder(registry.clone())
                 .open_sessions(open)
@@ -150,6 +152,22 @@ async fn forks_and_calls_over_mcp_count_too() {
     assert!(last.to_string().contains("cells a minute"), "{last}");
     let used = ada.get("/v1/me").await.json()["used"]["today"].clone();
     assert!(used["cells"].as_i64() >= Some(3), "{used}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_mcp_has_the_disk_limit_of_its_user() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = TestServer::with(|options| {
+        with_mcp(options, &data);
+        options.quotas.disk = 32 << 20;
+    })
+    .await;
+    let ada = server.admin().await;
+    let session = mcp_session(&ada).await;
+    let code = json!({"python_code_snippet": crate::quotas::FILL_DISK});
+    let ran = call(&ada, &session, "execute_python_code", code).await;
+    let told = ran.to_string();
+    assert!(told.contains("File too large"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use crate::common::TestServer;
 use axum::http::StatusCode;
+use cellblock_server::Authentication;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,6 +103,66 @@ async fn users_cannot_ask_for_the_hosts_own() {
             StatusCode::UNPROCESSABLE_ENTITY,
             "{options}: {}",
             answer.text()
+        );
+    }
+}
+
+/// Code that writes 60 MB, in pieces so that the limit is seen in between.
+pub const FILL_DISK: &str = "\
+import time
+with open('big', 'wb', buffering=0) as file:
+    for _ in range(60):
+        file.write(b'x' * 1_000_000)
+        time.sleep(0.01)
+print('wri' + 'tten')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_session_has_the_disk_limit_of_its_user() {
+    let server = TestServer::with(|options| {
+        options.authentication = Authentication::Off;
+        options.quotas.disk = 32 << 20;
+    })
+    .await;
+    let own = server.anyone().with("x-cellblock", "1");
+    let session = own.open().await;
+    let told = own.run(&session, FILL_DISK).await;
+    assert_eq!(told["error"]["obstacle"], "disk", "{told}");
+
+    let chat = server.anyone();
+    let code = json!({"lang": "py", "code": FILL_DISK});
+    let told = chat.post("/librechat/exec", code).await;
+    assert!(told.text().contains("File too large"), "{}", told.text());
+
+    let sandbox = chat
+        .clone()
+        .with("x-api-key", "any")
+        .post("/v2/sandboxes", json!({"templateID": "base"}))
+        .await
+        .json();
+    let text = |name: &str| sandbox[name].as_str().expect("a text").to_owned();
+    let inside = chat
+        .clone()
+        .with("e2b-sandbox-id", &text("sandboxID"))
+        .with("e2b-sandbox-port", "49999")
+        .with("x-access-token", &text("envdAccessToken"));
+    let described = chat
+        .clone()
+        .with("x-api-key", "any")
+        .get(&format!("/sandboxes/{}", text("sandboxID")))
+        .await;
+    assert_eq!(described.json()["diskSizeMB"], 32, "{}", described.text());
+    let beside = inside.post("/contexts", json!({})).await;
+    assert!(beside.status.is_success(), "{}", beside.text());
+    let beside = beside.json()["id"].as_str().expect("an id").to_owned();
+    for request in [
+        json!({"code": FILL_DISK, "context_id": beside}),
+        json!({"code": FILL_DISK}),
+    ] {
+        let told = inside.post("/execute", request.clone()).await;
+        assert!(
+            !told.text().contains("written"),
+            "{request}: {}",
+            told.text()
         );
     }
 }

@@ -286,3 +286,66 @@ async fn a_body_of_a_caller_without_a_login_is_small_and_comes_soon() {
         }
     }
 }
+
+/// A body with this many empty lists, which are far larger in memory than here.
+fn lists(count: usize) -> Body {
+    let lists = "[],".repeat(count);
+    Body::from(format!("{{\"x\": [{lists}[]]}}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_very_many_values_is_refused_by_every_api() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    let operation = format!("/v1/sessions/{session}/operations");
+    let result = format!("/v1/sessions/{session}/tool_result");
+    for path in [
+        operation.as_str(),
+        result.as_str(),
+        "/v1/evaluations",
+        "/v1/chat/completions",
+        "/mcp",
+        "/librechat/exec",
+    ] {
+        let caller = with_json(&admin);
+        let answer = server
+            .send(caller.request(Method::POST, path, lists(1_000_000)))
+            .await;
+        let told = (answer.status, answer.text());
+        assert_eq!(told.0, StatusCode::PAYLOAD_TOO_LARGE, "{path}: {}", told.1);
+        assert!(told.1.contains("JSON values"), "{path}: {}", told.1);
+    }
+    let sandbox = admin
+        .post("/v2/sandboxes", json!({"templateID": "base"}))
+        .await
+        .json();
+    let text = |name: &str| sandbox[name].as_str().expect("a text").to_owned();
+    let inside = with_json(&server.anyone())
+        .with("e2b-sandbox-id", &text("sandboxID"))
+        .with("x-access-token", &text("envdAccessToken"));
+    for (port, path) in [
+        ("49999", "/execute"),
+        ("49983", "/filesystem.Filesystem/Stat"),
+    ] {
+        let caller = inside.clone().with("e2b-sandbox-port", port);
+        let request = caller.request(Method::POST, path, lists(1_000_000));
+        let told = server.send(request).await.text();
+        assert!(told.contains("JSON values"), "{path}: {told}");
+    }
+    // What values take counts for their user, also while the bodies of other requests are read.
+    let many = "[],".repeat(400_000);
+    let requests = (0..4).map(|_| {
+        let body = Body::from(format!("{{\"x\": [{many}[]]}}"));
+        server.send(with_json(&admin).request(Method::POST, &operation, body))
+    });
+    let answers = futures_util::future::join_all(requests).await;
+    let is_allowed = |answer: &Answer| {
+        [
+            StatusCode::UNPROCESSABLE_ENTITY,
+            StatusCode::TOO_MANY_REQUESTS,
+        ]
+        .contains(&answer.status)
+    };
+    assert!(answers.iter().all(is_allowed), "{answers:?}");
+}

@@ -4,10 +4,9 @@
 //! home, and a pipe where a file is expected. So a path that leads into a workspace is followed only below it, and what the host writes never goes
 //! through a link at the end of a path.
 
-use cellblock_sandbox::{Confined, Links};
+use cellblock_sandbox::{Confined, Entry, Links};
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Directories in which code of sessions can have made names.
@@ -24,6 +23,7 @@ pub struct ReplacedFile {
     name: PathBuf,
     /// Its permissions, without the bits that run a program as its owner.
     mode: u32,
+    contents: fs::File,
 }
 
 /// A directory into which files are copied that code made, under names that code chose.
@@ -67,11 +67,7 @@ impl UntrustedDirectories {
             return write_below(directory, &below, contents);
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        write_below(&Confined::open(parent)?, Path::new(name), contents)
+        write_below(&Confined::open(parent_of(path))?, Path::new(name), contents)
     }
 
     /// Opens a directory for output, and makes it if it is not there. Before code runs: from then on it is this directory, whatever becomes of
@@ -115,18 +111,35 @@ impl UntrustedDirectories {
 }
 
 impl ReplacedFile {
-    /// Finds a file, before code runs. From then on its directory is this one, whatever becomes of the names on the way to it.
+    /// Finds a file, before code runs. From then on its directory is this one, whatever becomes of the names on the way to it. Code of an
+    /// earlier session may have put a link or a pipe under the name: it must be a plain file.
     pub fn find(path: &Path) -> io::Result<ReplacedFile> {
-        let real = path.canonicalize()?;
-        let missing = || io::Error::from(io::ErrorKind::InvalidInput);
-        let name = real.file_name().ok_or_else(missing)?;
-        let directory = Confined::open_real(real.parent().ok_or_else(missing)?)?;
-        let mode = fs::symlink_metadata(&real)?.permissions().mode() & 0o777;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let directory = Confined::open_real(&parent_of(path).canonicalize()?)?;
+        let found = directory.find(Path::new(name), Links::AreNotFollowed)?;
+        refuse_link(&found)?;
+        let contents = found.read()?;
         Ok(ReplacedFile {
             directory,
             name: name.into(),
-            mode,
+            mode: found.stat().st_mode & 0o777,
+            contents,
         })
+    }
+
+    /// Reads the file that was found. One that is longer than `max_bytes` is an error.
+    pub fn read(&self, max_bytes: u64) -> io::Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        (&self.contents)
+            .take(max_bytes.saturating_add(1))
+            .read_to_end(&mut contents)?;
+        if contents.len() as u64 > max_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it is longer than {} MB", max_bytes >> 20),
+            ));
+        }
+        Ok(contents)
     }
 
     /// Puts a new file in its place, as a whole: a reader never finds half of it. What code has put under the name, such as a link, is replaced and
@@ -157,21 +170,34 @@ fn write_below(directory: &Confined, path: &Path, mut contents: impl Read) -> io
         }
         found => found?,
     };
-    if found.read_link().is_ok() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is a link; name the file that it leads to",
-        ));
-    }
+    refuse_link(&found)?;
     let mut file = found.write()?;
     file.set_len(0)?;
     io::copy(&mut contents, &mut file).map(drop)
 }
 
+fn refuse_link(found: &Entry) -> io::Result<()> {
+    match found.read_link() {
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a link; name the file that it leads to",
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The directory of a path, also where the path is a name alone.
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use tempfile::TempDir;
 
     /// A home with a file, and a workspace in it whose names code made.
@@ -222,6 +248,23 @@ mod tests {
         assert_eq!(fs::read(place("profile")).unwrap(), b"precious");
         assert!(!place("notebook").exists());
         assert_eq!(fs::read_dir(place("workspace/moved")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_to_be_replaced_is_a_plain_file() {
+        let (home, _) = scene();
+        let place = |name: &str| home.path().join("workspace").join(name);
+        for name in ["pipe", "link", "inside", "d", "missing"] {
+            ReplacedFile::find(&place(name)).unwrap_err();
+        }
+        let found = ReplacedFile::find(&place("d/file")).unwrap();
+        assert_eq!(found.read(7).unwrap(), b"by code");
+        // Another file under the name is not read.
+        let again = ReplacedFile::find(&place("d/file")).unwrap();
+        fs::remove_file(place("d/file")).unwrap();
+        symlink("../../profile", place("d/file")).unwrap();
+        let error = again.read(6).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

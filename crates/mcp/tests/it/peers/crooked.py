@@ -13,6 +13,14 @@ def send(message):
     sys.stdout.flush()
 
 
+def flood(message):
+    line = json.dumps(message) + "\n"
+    for _ in range(3_000):
+        sys.stdout.write(line * 100)
+        sys.stdout.flush()
+    time.sleep(60)
+
+
 def tool(name, schema=None):
     return {"name": name, "inputSchema": schema or {"type": "object", "properties": {}}}
 
@@ -37,12 +45,25 @@ for line in sys.stdin:
     if method == "initialize":
         answer["result"] = {
             "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {}, "resources": {}} if fault == "documents" else {"tools": {}},
             "serverInfo": {"name": "crooked", "version": "1"},
         }
         send(answer)
     elif method == "tools/list":
-        send(answer | {"result": {"tools": TOOLS}})
+        page = int((request.get("params") or {}).get("cursor") or 0)
+        if fault == "pages":
+            send(answer | {"result": {"tools": [], "nextCursor": str(page + 1)}})
+        elif fault == "long list":
+            wordy = tool("wordy%d" % page, {"type": "object", "properties": {}, "description": "x" * (1 << 20)})
+            send(answer | {"result": {"tools": [wordy], "nextCursor": str(page + 1)}})
+        elif fault == "early flood":
+            flood({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        else:
+            send(answer | {"result": {"tools": TOOLS}})
+    elif method == "resources/list":
+        page = int((request.get("params") or {}).get("cursor") or 0)
+        found = [] if fault == "pages" else [{"uri": "a:%d" % page, "name": "x" * (1 << 20)}]
+        send(answer | {"result": {"resources": found, "nextCursor": str(page + 1)}})
     elif method == "tools/call":
         good = {"content": [{"type": "text", "text": "done"}]}
         if fault == "no result":
@@ -63,6 +84,25 @@ for line in sys.stdin:
                 sys.stdout.write("x" * (1 << 20))
             sys.stdout.write('"}]}}\n')
             sys.stdout.flush()
+        elif fault == "flood":
+            flood({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        elif fault == "chatter flood":
+            flood("debug")
+        elif fault == "answers flood":
+            flood({"jsonrpc": "2.0", "id": 999, "result": good})
+        elif fault == "questions":
+            # It reads none of the answers.
+            for number in range(5_000):
+                send({"jsonrpc": "2.0", "id": "q%d" % number, "method": "ping"})
+            time.sleep(60)
+        elif fault == "long question":
+            send({"jsonrpc": "2.0", "id": "q" * 100_000, "method": "ping"})
+            time.sleep(60)
+        elif fault == "progress":
+            # As much as a server may send at once.
+            for number in range(10_000):
+                send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+            send(answer | {"result": good})
         elif fault == "stay":
             send(answer | {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}})
         elif fault == "vanish":

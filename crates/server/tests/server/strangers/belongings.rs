@@ -19,7 +19,7 @@ pub async fn server() -> TestServer {
         let registry = Registry::builder().built_in().build().expect("tools");
         options.mcp = Some(cellblock_mcp::Server::new(
             cellblock_mcp::Files::None,
-            move || ToolRunner::builder(registry.clone()).build(),
+            move |_| ToolRunner::builder(registry.clone()).build(),
         ));
     })
     .await

@@ -1,0 +1,125 @@
+//! How many requests of one client are under way: a client that sends more, or reads no answers, must not fill the memory of the server.
+
+use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::{RoleServer, model};
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most requests of a client that wait for their answer, or whose answer the client has not read.
+const MAX_REQUESTS: usize = 256;
+/// The longest id of a request: the answer repeats it.
+const MAX_ID_BYTES: usize = 1024;
+/// The code of JSON-RPC for errors of the server's own making.
+const BUSY: ErrorCode = ErrorCode(-32_000);
+
+type Refusal = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection that refuses requests beyond a bound. A refusal is sent before anything more is read.
+pub(super) struct BoundedRequests<T> {
+    transport: T,
+    under_way: Arc<Mutex<HashSet<RequestId>>>,
+    /// The refusal that is being sent. Receiving may be given up meanwhile, and goes on with it then.
+    refusal: Option<Refusal>,
+}
+
+impl<T> BoundedRequests<T> {
+    pub(super) fn new(transport: T) -> BoundedRequests<T> {
+        BoundedRequests {
+            transport,
+            under_way: Arc::default(),
+            refusal: None,
+        }
+    }
+
+    /// Counts a request, or says why it is refused.
+    fn begin(&self, id: &RequestId) -> Result<(), ErrorData> {
+        if matches!(id, RequestId::String(text) if text.len() > MAX_ID_BYTES) {
+            let message = format!("the id of a request has at most {MAX_ID_BYTES} bytes");
+            return Err(ErrorData::invalid_request(message, None));
+        }
+        let mut under_way = lock(&self.under_way);
+        if under_way.contains(id) {
+            let message = "a request with this id is under way";
+            return Err(ErrorData::invalid_request(message, None));
+        }
+        if under_way.len() >= MAX_REQUESTS {
+            let message = format!("{MAX_REQUESTS} requests are under way; wait for their answers");
+            return Err(ErrorData::new(BUSY, message, None));
+        }
+        under_way.insert(id.clone());
+        Ok(())
+    }
+}
+
+fn lock(requests: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
+    requests.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedRequests<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        let answered = match &message {
+            JsonRpcMessage::Response(answer) => Some(answer.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let under_way = Arc::clone(&self.under_way);
+        let sending = self.transport.send(message);
+        async move {
+            let sent = sending.await;
+            if let Some(id) = answered {
+                lock(&under_way).remove(&id);
+            }
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(refusal) = &mut self.refusal {
+                refusal.await;
+                self.refusal = None;
+            }
+            let message = self.transport.receive().await?;
+            match &message {
+                JsonRpcMessage::Request(request) => {
+                    if let Err(error) = self.begin(&request.id) {
+                        let id = match &request.id {
+                            RequestId::String(text) if text.len() > MAX_ID_BYTES => None,
+                            id => Some(id.clone()),
+                        };
+                        let answer = model::ServerJsonRpcMessage::error(error, id);
+                        let sending = self.transport.send(answer);
+                        self.refusal = Some(Box::pin(async move {
+                            // The client may have disconnected.
+                            let _ = sending.await;
+                        }));
+                        continue;
+                    }
+                }
+                // A request that is taken back gets no answer.
+                JsonRpcMessage::Notification(notification) => {
+                    if let ClientNotification::CancelledNotification(cancelled) =
+                        &notification.notification
+                        && let Some(id) = &cancelled.params.request_id
+                    {
+                        lock(&self.under_way).remove(id);
+                    }
+                }
+                JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+            }
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), T::Error> {
+        self.transport.close().await
+    }
+}

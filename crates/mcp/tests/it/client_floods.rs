@@ -1,0 +1,172 @@
+//! Other servers that send far more than they are asked for. Each is ended with a reason, and everything else goes on.
+
+use crate::support::{crooked, runner, runner_of, text, wait};
+use cellblock_mcp::{RemoteServer, Trust, connect};
+use serde_json::json;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const TOO_MANY: &str = "it sent more than 20 000 messages that answer no call";
+
+#[test]
+fn a_server_that_floods_is_ended_and_the_session_goes_on() {
+    for (fault, reason) in [
+        ("flood", TOO_MANY),
+        ("chatter flood", TOO_MANY),
+        ("answers flood", TOO_MANY),
+        (
+            "questions",
+            "it has asked 1000 questions whose answers it does not read",
+        ),
+        (
+            "long question",
+            "it sent a request whose id or method is longer than 256 characters",
+        ),
+    ] {
+        let (runner, connected) = runner_of([crooked(fault)]);
+        let begun = Instant::now();
+        let said = text(&runner, "crooked_work", json!({}));
+        assert!(said.contains(reason), "{fault}: {said}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(50),
+            "{fault}: {:?}",
+            begun.elapsed()
+        );
+        let code = json!({"python_code_snippet": "print(6 * 7)"});
+        let said = text(&runner, "execute_python_code", code);
+        assert!(said.contains("42"), "{said}");
+        wait(connected.close());
+    }
+}
+
+#[test]
+fn a_server_that_floods_before_it_is_there_is_named() {
+    let connected = wait(connect([crooked("early flood")]));
+    let said = connected.problems[0].to_string();
+    assert!(said.contains(TOO_MANY), "{said}");
+}
+
+#[test]
+fn a_server_may_send_many_messages_at_once() {
+    let (runner, connected) = runner_of([crooked("progress")]);
+    assert_eq!(text(&runner, "crooked_work", json!({})), "done");
+    wait(connected.close());
+}
+
+#[test]
+fn a_list_without_end_is_cut() {
+    let connected = wait(connect([crooked("pages")]));
+    let said = connected.problems[0].to_string();
+    assert!(said.contains("more than 100 pages"), "{said}");
+    let connected = wait(connect([crooked("long list")]));
+    let said = connected.problems[0].to_string();
+    assert!(
+        said.contains("take more than 4 MiB; the rest is left out"),
+        "{said}"
+    );
+    assert_eq!(connected.tools.len(), 3);
+    let (runner, connected) = runner_of([crooked("documents")]);
+    let listed = text(&runner, "crooked_list_resources", json!({}));
+    assert!(listed.contains("a:0"), "{}", listed.len());
+    assert!(runner.registry().get("crooked_work").is_some());
+    wait(connected.close());
+}
+
+/// Reads one request, and returns its first line and its body.
+fn request(stream: &TcpStream) -> Option<(String, String)> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if first.is_empty() {
+            first.clone_from(&line);
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((first, String::from_utf8(body).ok()?))
+}
+
+/// A server with an address that answers a call by events without end. The counter tells how many it could send.
+fn flooding_address() -> (RemoteServer, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let counter = Arc::clone(&counter);
+            std::thread::spawn(move || answer(stream.unwrap(), &counter));
+        }
+    });
+    let mut server = RemoteServer::address("far", format!("http://{address}/mcp"));
+    server.trust = Trust::Everything;
+    (server, sent)
+}
+
+fn answer(mut stream: TcpStream, counter: &AtomicUsize) {
+    let Some((_, body)) = request(&stream) else {
+        return;
+    };
+    let asked: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let result = match asked["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        }),
+        Some("tools/list") => {
+            json!({"tools": [{"name": "work", "inputSchema": {"type": "object", "properties": {}}}]})
+        }
+        Some("tools/call") => {
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(head.as_bytes());
+            let params = json!({"level": "info", "data": "x"});
+            let note =
+                json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            let events = format!("data: {note}\n\n").repeat(100);
+            while counter.load(Relaxed) < 2_000_000 && stream.write_all(events.as_bytes()).is_ok() {
+                counter.fetch_add(100, Relaxed);
+            }
+            return;
+        }
+        _ => {
+            let _ = stream.write_all(
+                b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
+            return;
+        }
+    };
+    let body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+}
+
+#[test]
+fn events_without_end_of_a_server_with_an_address_are_given_up() {
+    let (server, sent) = flooding_address();
+    let connected = wait(connect([server]));
+    assert_eq!(connected.problems, []);
+    let said = text(&runner(&connected), "far_work", json!({}));
+    assert!(said.contains(TOO_MANY), "{said}");
+    // What lies in sockets was sent and not read.
+    let sent = sent.load(Relaxed);
+    assert!(sent < 500_000, "{sent}");
+    wait(connected.close());
+}
