@@ -2,7 +2,7 @@
 
 use crate::runtime::RuntimeState;
 use crate::spawn::prepared::Prepared;
-use cellblock_protocol::{Limits, SessionOptions};
+use cellblock_protocol::{Limits, SessionOptions, Strategy};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -153,6 +153,8 @@ fn fits(options: &SessionOptions) -> bool {
     let (wanted, standard) = (&options.limits, Limits::default());
     options.workspace.is_none()
         && !options.has_network()
+        // Those that wait are armed already.
+        && options.strategy != Strategy::Direct
         && wanted.memory == standard.memory
         && wanted.processes == standard.processes
         && wanted.cpus == standard.cpus
