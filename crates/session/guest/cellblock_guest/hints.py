@@ -83,8 +83,8 @@ def how_to_install() -> str:
 
 
 def hint(error: BaseException, workspace: str) -> dict[str, str]:
-    """What to say about an exception or what caused it (`hint`), what the host calls the limit or wall that it ran into (`obstacle`),
-    and the package that has a missing module (`package`)."""
+    """What to say about an exception or what caused it (`hint`), what the host calls the limit or wall that it ran into
+    (`obstacle`), and the package that has a missing module (`package`)."""
     seen = 0
     current: BaseException | None = error
     while current is not None and seen < 8:
