@@ -96,6 +96,37 @@ def test_cells_that_went_with_an_older_checkpoint_are_not_taken_back_once_more(s
     assert session["x"] == 1
 
 
+# A thread that no checkpoint can carry: it blocks every signal.
+UNCARRIED = """
+import ctypes, threading, time
+ready = threading.Event()
+def work():
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)  # rt_sigprocmask
+    ready.set()
+    time.sleep(600)
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+"""
+
+
+def test_cells_since_an_older_checkpoint_are_run_again_and_named(flavour):
+    session = flavour.open()
+    session.run(f"x = 1\n{UNCARRIED}").check()
+    session.run("import time; began = time.perf_counter_ns(); began").check()
+    crash = session.run("import os; os._exit(1)")
+    assert (crash.outcome, crash.replayed, crash.lost) == ("restored", [1, 2], [])
+    assert crash.differed[0].startswith("cell 2: value was"), crash.differed
+    assert crash.replay_ms is not None and session["x"] == 1
+
+
+def test_without_replay_the_cells_since_an_older_checkpoint_are_lost(flavour):
+    session = flavour.open(replay=False)
+    session.run(f"x = 1\n{UNCARRIED}").check()
+    crash = session.run("import os; os._exit(1)")
+    assert (crash.outcome, crash.replayed, crash.lost, crash.replay_ms) == ("restored", [], [1], None)
+    assert session.vars() == []
+
+
 def test_a_fork_has_variables_and_files_of_its_own(session):
     session.run("plan = ['measure']; open('plan.txt', 'w').write('measure')")
     fork = session.fork()
@@ -235,7 +266,7 @@ def test_a_closed_session_says_so(session):
 
 
 def test_a_session_that_ended_by_itself_says_so(flavour):
-    session = flavour.open(strategy="direct", limits=Limits(processes=40))  # not one that was made ahead
+    session = flavour.open(strategy="direct")
     session.run("x = 1")
     assert session.run("import os; os._exit(1)").outcome == "ended"
     with pytest.raises(cellblock.Ended):

@@ -304,9 +304,9 @@ def test_a_failed_result_is_data_until_it_is_asked_for_a_value():
     assert raw(status="crashed", signal=11).failure_text() == "the cell ended as crashed (signal 11)"
 
 
-def hints_of(kind, value="", hint=None, status="failure", obstacle=None):
+def hints_of(kind, value="", hint=None, status="failure", obstacle=None, package=None):
     error = {"type": kind, "value": value, "repr": "", "traceback": f"{kind}: {value}\n", "frames": [], "hint": hint}
-    error["obstacle"] = obstacle
+    error |= {"obstacle": obstacle, "package": package}
     return [line for line in raw(status=status, error=error).failure_text().splitlines() if line.startswith("hint: ")]
 
 
@@ -316,14 +316,20 @@ def test_a_hint_names_the_option_of_this_package_that_helps():
     said = "The session's memory limit was reached: work on smaller parts."
     assert hints_of("MemoryError", hint=said, obstacle="memory") == [f"hint: {said}", more]
     assert hints_of("MemoryError", hint=said) == [f"hint: {said}"]
-    opened = 'hint: open the session with network=Network("HOST") to let it reach a host'
-    for said in ("This session has no network: hand the data in as a file.", "This session may reach only example.org."):
-        assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: {said}", opened]
-    package = (
-        'hint: `polars` is not part of this session: open it with env=Env("polars"), where the package has the name of its module'
-    )
-    assert hints_of("ModuleNotFoundError", "No module named 'polars.io'", "ask for them with install_packages.") == [package]
-    assert hints_of("ModuleNotFoundError", "No module named 'x; rm -rf ~'") == []
+    opened = 'open the session with network=Network("HOST") to let it reach a host'
+    said = "This session may reach only example.org."
+    assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: {said}", f"hint: {opened}"]
+    said = "This session has no network: hand the data in as a file."
+    assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: this session has no network: {opened}"]
+    missing = "ModuleNotFoundError", "No module named 'sklearn.svm'", "ask for them with install_packages.", "failure", "package"
+    opened = "is not part of this session: open it with env=Env"
+    assert hints_of(*missing, "sklearn") == [f'hint: `sklearn` {opened}("sklearn")']
+    named = f'hint: `sklearn`, a module of the package scikit-learn, {opened}("scikit-learn")'
+    assert hints_of(*missing, "scikit-learn") == [named]
+    assert hints_of(*missing, "x; rm -rf ~") == [f'hint: `sklearn` {opened}("sklearn")']
+    assert hints_of("ModuleNotFoundError", "No module named 'x; rm -rf ~'", obstacle="package") == []
+    [put] = hints_of("FileNotFoundError", obstacle="file", hint="It is not there.")
+    assert put.startswith("hint: the session sees only the files of its workspace: put the file there with `files.upload(path)`")
     assert hints_of("ValueError", "v") == []
     assert raw(status="timeout").failure_text().splitlines()[1:] == ["hint: give the cell more time with timeout=600"]
 

@@ -36,6 +36,14 @@ impl Usage {
             hint: Some(hint.into()),
         })
     }
+
+    /// `--json` stands before a subcommand, where it is for the list that the command prints without one.
+    pub(crate) fn misplaced_json(right: &str) -> Error {
+        Usage::hinted(
+            "--json stands before the subcommand",
+            format!("write it behind, as in `cellblock {right}`"),
+        )
+    }
 }
 
 /// Says how to get a program with a part that this one was built without.

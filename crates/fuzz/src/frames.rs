@@ -208,6 +208,7 @@ fn error(choices: &mut Choices<'_>) -> Value {
         ("frames", json!(frames)),
         ("hint", json!(text(choices))),
         ("obstacle", json!("network")),
+        ("package", json!(text(choices))),
     ];
     Value::Object(object(choices, fields))
 }

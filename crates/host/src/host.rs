@@ -205,6 +205,12 @@ impl Host {
         self.state.runtimes.warm().await
     }
 
+    /// Ends the sessions that were made ahead of demand, and makes no more. Sessions that are open go on. A program that ends without it can
+    /// leave empty workspaces behind.
+    pub async fn close_pools(&self) {
+        self.state.runtimes.close_pools().await;
+    }
+
     fn journaled(&self, options: &mut SessionOptions) -> Result<(), Error> {
         options.validate()?;
         if options.journal == Journaling::HostsChoice {

@@ -126,6 +126,16 @@ impl Runtimes {
         Ok(runtime)
     }
 
+    pub(crate) async fn close_pools(&self) {
+        let runtimes: Vec<Runtime> = {
+            let warm = self.warm.lock().await;
+            warm.values().map(|known| known.runtime.clone()).collect()
+        };
+        for runtime in runtimes {
+            runtime.close_pool().await;
+        }
+    }
+
     /// Whether a runtime is one of the host's own, which stay.
     fn is_own(&self, key: &Key) -> bool {
         key.python == self.own && key.place.is_default()

@@ -26,6 +26,9 @@ pub struct CellError {
     /// What the code ran into, for programs that know what helps against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<Obstacle>,
+    /// The package that has a missing module, by its name in an index: `scikit-learn` for `sklearn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
 }
 
 /// A limit or a wall of the session that code ran into.
@@ -42,6 +45,8 @@ pub enum Obstacle {
     OpenFiles,
     /// The network: there is none, or the rules do not name the host.
     Network,
+    /// A file that is not in the session, where files of the host are not visible.
+    File,
     /// A package that the session does not have, and that code cannot ask for.
     Package,
     /// A package that the session does not have, and that its tool `install_packages` can bring.

@@ -142,6 +142,10 @@ impl SessionOptions {
                 "a rule in `network` that allows the host, for without one nothing is reached";
             return Err(Invalid::value("credentials", expected, rule.to_string()));
         }
+        if self.atomic && self.strategy == Strategy::Direct {
+            let expected = "`false` with the strategy `direct`, which makes no checkpoints";
+            return Err(Invalid::value("atomic", expected, "true"));
+        }
         for entry in &self.imports {
             import_statement(entry)?;
         }

@@ -99,6 +99,12 @@ impl Runtime {
         self.inner.pool.state()
     }
 
+    /// Ends the sessions that wait to be taken, and makes no more ahead of demand. Returns when nothing is left of them: a process that ends
+    /// without it can leave their empty workspaces behind.
+    pub async fn close_pool(&self) {
+        self.inner.close_pool().await;
+    }
+
     /// The Python that sessions are forked from. Starts it, if no session did before.
     pub async fn python(&self) -> Result<LoadedPython, Error> {
         let zygote = self.inner.zygote().await?;
@@ -225,6 +231,9 @@ impl RuntimeBuilder {
         let guest = guest::lay_out(&cache, &python)?;
         let cgroups = (rung != Rung::None).then(Cgroups::detect).flatten();
         let mut view = View::new(&python.prefixes, &guest, &place)?;
+        if isolation.without.contains(&Wall::Network) {
+            view = view.with_names_of_host();
+        }
         if cgroups.is_none() {
             view = view.with_zeros_that_cannot_be_mapped();
         }

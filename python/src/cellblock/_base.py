@@ -43,6 +43,7 @@ class SessionBase:
         atomic: bool = False,
         strategy: Literal["process", "thread", "direct"] | None = None,
         arming: Literal["strict", "lazy"] | None = None,
+        replay: bool | float | str | None = None,
         container: Container | str | None = None,
         on_log: Callable[[Event], None] | None = None,
     ) -> None:
@@ -64,6 +65,7 @@ class SessionBase:
             atomic=atomic,
             strategy=strategy,
             arming=arming,
+            replay=replay,
             container=container,
             on_log=on_log,
         )

@@ -202,6 +202,7 @@ def new_core(
     atomic: bool,
     strategy: str | None,
     arming: str | None,
+    replay: bool | float | str | None,
     container: Container | str | None,
     on_log: Callable[[Event], None] | None,
 ) -> Core:
@@ -227,6 +228,8 @@ def new_core(
         "container": None if container is None else {"image": getattr(container, "image", container)},
     }
     core.open_fields = {key: value for key, value in given.items() if value not in (None, "", [], {}, False)}
+    if replay is not None:  # `False` is an answer, too
+        core.open_fields["replay"] = replay
     core.workspace = given["workspace"]
     core.workspace_at = workspace_at or core.workspace_at
     return core

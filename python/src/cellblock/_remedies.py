@@ -11,31 +11,44 @@ _LIMITS = {
     "processes": "processes=256",
     "open_files": "open_files=8192",
 }
+# How the session's own hint begins where it has no network at all.
+_NO_NETWORK = "This session has no network"
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 
 def hints(status: str, error: dict[str, Any] | None) -> list[str]:
     """What to say about a cell that did not succeed: the session's own hint, and the option that helps."""
     if error is None:
         return ["give the cell more time with timeout=600"] if status == "timeout" else []
-    package = _missing_package(error)
-    if package is not None:
-        told = f"`{package}` is not part of this session"
-        return [f'{told}: open it with env=Env("{package}"), where the package has the name of its module']
+    obstacle = error.get("obstacle")
     hint = error.get("hint") or ""
-    option = _option(error.get("obstacle"))
-    helps = [f"open the session with {option}"] if option else []
-    return [hint, *helps] if hint else helps
+    if obstacle in ("package", "installable_package"):
+        module, package = _missing(error)
+        if module is None:
+            return []
+        what = f"`{module}`" if package in (module, None) else f"`{module}`, a module of the package {package},"
+        return [f'{what} is not part of this session: open it with env=Env("{package or module}")']
+    if obstacle == "file":
+        put = "put the file there with `files.upload(path)`, or open the session with workspace=DIR"
+        return [f"the session sees only the files of its workspace: {put}"]
+    if obstacle == "network":
+        opened = 'open the session with network=Network("HOST") to let it reach a host'
+        return [f"this session has no network: {opened}"] if hint.startswith(_NO_NETWORK) else [*filter(None, [hint]), opened]
+    helps = [f"open the session with limits=Limits({_LIMITS[obstacle]}) to allow more"] if obstacle in _LIMITS else []
+    return [*filter(None, [hint]), *helps]
 
 
-def _option(obstacle: str | None) -> str | None:
-    if obstacle in _LIMITS:
-        return f"limits=Limits({_LIMITS[obstacle]}) to allow more"
-    return 'network=Network("HOST") to let it reach a host' if obstacle == "network" else None
-
-
-def _missing_package(error: dict[str, Any]) -> str | None:
-    """The package of `No module named 'package.module'`. Code can make the error say anything: only a plain name is repeated."""
+def _missing(error: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The module that is missing, and its package. Code can make the error say anything: only plain names are repeated."""
     before, found, rest = error["value"].partition("No module named '")
-    name: str = rest.partition("'")[0].partition(".")[0]
-    is_plain = name.isascii() and name.isidentifier() and len(name) <= 60
-    return name if error["type"] == "ModuleNotFoundError" and found and not before and is_plain else None
+    module = rest.partition("'")[0].partition(".")[0]
+    package = error.get("package")
+    return (
+        module if found and not before and _is_plain(module) else None,
+        package if isinstance(package, str) and _is_plain(package) else None,
+    )
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a text can be the name of a module or of a package, and nothing else."""
+    return name.isascii() and name[:1] not in "-." and set(name) <= _PLAIN and 0 < len(name) <= 60

@@ -55,8 +55,9 @@ class Frame(NamedTuple):
 class CellError(NamedTuple):
     """The exception that ended a cell: class, message, traceback with your own frames, and a hint where one is known.
 
-    `obstacle` is the limit or wall that the code ran into: `memory`, `disk`, `processes`, `open_files`, `network`, `package`, or
-    `installable_package` where the session has a tool that installs it.
+    `obstacle` is the limit or wall that the code ran into: `memory`, `disk`, `processes`, `open_files`, `network`, `file`,
+    `package`, or `installable_package` where the session has a tool that installs it. `package` is the package that has a
+    missing module.
     """
 
     type: str
@@ -66,6 +67,7 @@ class CellError(NamedTuple):
     frames: list[Frame]
     hint: str | None
     obstacle: str | None = None
+    package: str | None = None
 
 
 class CheckpointState(NamedTuple):

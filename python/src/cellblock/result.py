@@ -103,7 +103,7 @@ class Result:
 
         frames = [Frame(**frame) for frame in error["frames"]]
         texts = error["type"], error["value"], error["repr"], error["traceback"]
-        return CellError(*texts, frames, error.get("hint"), error.get("obstacle"))
+        return CellError(*texts, frames, error.get("hint"), error.get("obstacle"), error.get("package"))
 
     @property
     def exit_code(self) -> int | None:
@@ -139,7 +139,10 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """`kept`: what the cell did is there; `restored`: the state is from before the cell; `ended`: the session is over."""
+        """`kept`: what the cell did is there; `restored`: the session went back to a checkpoint; `ended`: it is over.
+
+        After `restored`, the state is that of before the cell, except for the effects of the cells in `lost`.
+        """
         outcome: Outcome = self.raw["state"]["outcome"]
         return outcome
 
@@ -147,6 +150,27 @@ class Result:
     def not_restored(self) -> list[str]:
         """After `restored`: what could not be put back."""
         return list(self.raw["state"].get("not_restored", ()))
+
+    @property
+    def replayed(self) -> list[int]:
+        """After `restored` from an older checkpoint: the cells before this one that were run again."""
+        return list(self.raw["state"].get("replayed", ()))
+
+    @property
+    def differed(self) -> list[str]:
+        """What the cells in `replayed` did otherwise than the first time, in a few lines."""
+        return list(self.raw["state"].get("differed", ()))
+
+    @property
+    def lost(self) -> list[int]:
+        """After `restored` from an older checkpoint: the cells before this one whose effects are gone."""
+        return list(self.raw["state"].get("lost", ()))
+
+    @property
+    def replay_ms(self) -> int | None:
+        """How many milliseconds it took to run the cells in `replayed`; `None` where there was none."""
+        ms: int | None = self.raw["state"].get("replay_ms")
+        return ms
 
     @property
     def checkpoint(self) -> CheckpointState:

@@ -48,6 +48,9 @@ class Session(SessionBase):
     - `env`: packages (`Env("pandas")`). `limits`: `Limits(memory="1GB", wall=10)`.
     - `network`: what it may reach (`Network("example.org")`); else nothing.
     - `atomic`: a cell that fails leaves nothing behind. `isolation`: `"full"`, `"landlock"`, `"none"`.
+    - `strategy`: `"process"`; `"thread"`, which answers `vars` also while a cell runs; `"direct"`, without checkpoints.
+    - `replay`: after a crash with only an older checkpoint, whether the cells since then are run again, or for how long at
+      most (`5`, `"500ms"`); else 30 seconds. `arming`: `"strict"`, a cell waits for its checkpoint, or `"lazy"`.
     - `container`: run in a container. `host`: another binary or Python (`Host`), or a server (`Remote`).
     - `on_log`: is called with what threads of the session print between cells, on another thread.
 

@@ -92,6 +92,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
         .toolbox
         .open(&python, &config, audience, console)
         .await?;
+    let pools = host.clone();
     let server = server(&toolbox.registry, host, options, move || {
         // The client asks its user by its own rules. No person is at this process.
         Approval::new(policy.clone(), None)
@@ -113,6 +114,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
         }
     };
     toolbox.close().await;
+    pools.close_pools().await;
     served.context("clients cannot be served")?;
     Ok(status)
 }

@@ -17,6 +17,9 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunsArgs {
+    /// Print the list as JSON lines
+    #[arg(long)]
+    json: bool,
     #[command(subcommand)]
     command: Option<RunsCommand>,
 }
@@ -25,7 +28,7 @@ pub(crate) struct RunsArgs {
 enum RunsCommand {
     /// List the runs, the newest first
     List {
-        /// As JSON lines
+        /// Print JSON lines
         #[arg(long)]
         json: bool,
     },
@@ -63,13 +66,19 @@ enum RunsCommand {
 const EXAMPLES: &str = "\
 Examples:
   cellblock runs
+  cellblock runs --json
   cellblock runs show last
   cellblock runs resume last
   cellblock runs export last --script answer.py --notebook answer.ipynb";
 
 /// Does what was ordered.
 pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    match args.command.unwrap_or(RunsCommand::List { json: false }) {
+    let command = match args.command {
+        None => RunsCommand::List { json: args.json },
+        Some(_) if args.json => return Err(Usage::misplaced_json("runs list --json")),
+        Some(command) => command,
+    };
+    match command {
         RunsCommand::List { json } => list(json, console)?,
         RunsCommand::Show { id, json } => show(&id, json, console)?,
         RunsCommand::Resume {

@@ -200,6 +200,7 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
         cluster.walls = runtime.rung().to_string();
     }
     let node = options.cluster.as_ref().map(|cluster| cluster.node.clone());
+    let pools = host.clone();
     let server = Server::open(host, options).await.map_err(refused)?;
     let scheme = if args.server.tls_cert.is_some() {
         "https"
@@ -245,6 +246,7 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
         }
     };
     servers.close().await;
+    pools.close_pools().await;
     Ok(status)
 }
 

@@ -32,17 +32,61 @@ impl Place {
     fn has_model(self) -> bool {
         matches!(self, Place::Ask | Place::Chat | Place::Mcp)
     }
+
+    /// How to get a session with this flag.
+    fn with_flag(self, flag: &str) -> String {
+        match self {
+            Place::Exec => format!("run it with {flag}"),
+            Place::Repl => format!("start `cellblock repl` with {flag}"),
+            Place::Ask => format!("start `cellblock ask` with {flag}"),
+            Place::Chat => format!("start `cellblock chat` with {flag}"),
+            Place::Mcp => {
+                format!("the person who set this server up can start `cellblock mcp` with {flag}")
+            }
+            Place::Kernel => {
+                format!("install the kernel again with `cellblock jupyter install -- {flag}`")
+            }
+        }
+    }
+
+    /// How a file gets into the session.
+    fn file(self) -> String {
+        match self {
+            Place::Ask => self.with_flag("--file PATH"),
+            Place::Chat => "/attach PATH puts a file there".to_owned(),
+            Place::Exec | Place::Repl | Place::Mcp | Place::Kernel => {
+                let with_flag = self.with_flag("--workspace DIR");
+                format!("{with_flag} to work in the directory of the file")
+            }
+        }
+    }
+
+    /// How this package gets into the session.
+    fn package(self, package: &str) -> String {
+        if self == Place::Repl {
+            return format!("`%pip install {package}` installs it");
+        }
+        let with_flag = self.with_flag("--env NAME");
+        format!("{with_flag}, after `cellblock env create NAME {package}`")
+    }
 }
 
 /// What a cell ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause<'a> {
-    /// A limit or a wall that this flag moves.
-    Flag(&'static str),
+    /// A limit that this flag raises.
+    Limit(&'static str),
+    /// A host that cannot be reached: the session has no network at all, or rules that do not name the host.
+    Network {
+        has_rules: bool,
+    },
     Time,
-    /// A module that is not there, and whether the session offers a tool that installs packages.
+    /// A file that is not in the session.
+    File,
+    /// A module that is not there, its package, and whether the session offers a tool that installs packages.
     Module {
         name: &'a str,
+        package: &'a str,
         is_installable: bool,
     },
 }
@@ -52,7 +96,7 @@ enum Cause<'a> {
 pub(crate) struct Remedy {
     /// The line that says it.
     pub(crate) text: String,
-    /// Whether the line takes the place of the session's own hint, which names a tool that a person does not have.
+    /// Whether the line takes the place of the session's own hint, which names a tool or an option that a person does not have.
     pub(crate) replaces_hint: bool,
 }
 
@@ -62,55 +106,49 @@ pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
     let needs_no_flag = match cause {
         Cause::Time => place.has_model(),
         Cause::Module { is_installable, .. } => place.has_model() && is_installable,
-        Cause::Flag(_) => false,
+        Cause::Limit(_) | Cause::Network { .. } | Cause::File => false,
     };
     if needs_no_flag {
         return None;
     }
-    let flag = match cause {
-        Cause::Flag(flag) => flag,
-        Cause::Time => "--timeout 10min",
-        Cause::Module { name: module, .. } => {
-            let text = match place {
-                Place::Exec => format!(
-                    "`{module}` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)"
-                ),
-                Place::Mcp => format!(
-                    "`{module}` is not part of this session: the person who set this server up can start `cellblock mcp` with --env NAME, for an environment that has it (`cellblock env create`)"
-                ),
-                Place::Kernel => format!(
-                    "`{module}` is not part of this session: install the kernel again with `cellblock jupyter install -- --env NAME`, for an environment that has it (`cellblock env create`)"
-                ),
-                _ => format!(
-                    "`{module}` is not part of this session: `%pip install {module}` installs it, where the package has the name of its module"
-                ),
+    let (text, replaces_hint) = match cause {
+        Cause::Limit(flag) => (format!("{} to allow more", place.with_flag(flag)), false),
+        Cause::Time => {
+            let with_flag = place.with_flag("--timeout 10min");
+            (format!("{with_flag} to allow more"), false)
+        }
+        Cause::Network { has_rules: true } => {
+            let with_flag = place.with_flag("--allow-net HOST");
+            (format!("{with_flag} to let it reach a host"), false)
+        }
+        Cause::Network { has_rules: false } => {
+            let with_flag = place.with_flag("--allow-net HOST");
+            let text = format!("this session has no network: {with_flag} to let it reach a host");
+            (text, true)
+        }
+        Cause::File => (
+            format!(
+                "the session sees only the files of its workspace: {}",
+                place.file()
+            ),
+            true,
+        ),
+        Cause::Module { name, package, .. } => {
+            let what = if name == package {
+                format!("`{name}`")
+            } else {
+                format!("`{name}`, a module of the package {package},")
             };
-            return Some(Remedy {
-                text,
-                replaces_hint: true,
-            });
+            let text = format!(
+                "{what} is not part of this session: {}",
+                place.package(package)
+            );
+            (text, true)
         }
-    };
-    let with_flag = match place {
-        Place::Exec => format!("run it with {flag}"),
-        Place::Repl => format!("start `cellblock repl` with {flag}"),
-        Place::Ask => format!("start `cellblock ask` with {flag}"),
-        Place::Chat => format!("start `cellblock chat` with {flag}"),
-        Place::Mcp => {
-            format!("the person who set this server up can start `cellblock mcp` with {flag}")
-        }
-        Place::Kernel => {
-            format!("install the kernel again with `cellblock jupyter install -- {flag}`")
-        }
-    };
-    let what = if flag.starts_with("--allow-net") {
-        "let it reach a host"
-    } else {
-        "allow more"
     };
     Some(Remedy {
-        text: format!("{with_flag} to {what}"),
-        replaces_hint: false,
+        text,
+        replaces_hint,
     })
 }
 
@@ -121,24 +159,45 @@ fn cause(result: &CellResult) -> Option<Cause<'_>> {
     let error = result.error.as_ref()?;
     let obstacle = error.obstacle?;
     Some(match obstacle {
-        Obstacle::Memory => Cause::Flag("--memory 8GB"),
-        Obstacle::Disk => Cause::Flag("--disk 10GB"),
-        Obstacle::Processes => Cause::Flag("--processes 256"),
-        Obstacle::OpenFiles => Cause::Flag("--open-files 8192"),
-        Obstacle::Network => Cause::Flag("--allow-net HOST"),
-        Obstacle::Package | Obstacle::InstallablePackage => Cause::Module {
-            name: missing_module(&error.value)?,
-            is_installable: obstacle == Obstacle::InstallablePackage,
+        Obstacle::Memory => Cause::Limit("--memory 8GB"),
+        Obstacle::Disk => Cause::Limit("--disk 10GB"),
+        Obstacle::Processes => Cause::Limit("--processes 256"),
+        Obstacle::OpenFiles => Cause::Limit("--open-files 8192"),
+        Obstacle::Network => Cause::Network {
+            has_rules: !error.hint.as_deref().is_some_and(is_about_no_network),
         },
+        Obstacle::File => Cause::File,
+        Obstacle::Package | Obstacle::InstallablePackage => {
+            let name = missing_module(&error.value)?;
+            let package = error.package.as_deref();
+            Cause::Module {
+                name,
+                package: package.filter(|name| is_plain(name)).unwrap_or(name),
+                is_installable: obstacle == Obstacle::InstallablePackage,
+            }
+        }
     })
 }
 
-/// The package that `No module named 'package.module'` tells of. Code can make the error say anything: only a plain name is repeated.
+/// Whether a session's own hint is the one of sessions without any network.
+fn is_about_no_network(hint: &str) -> bool {
+    hint.starts_with("This session has no network")
+}
+
+/// The module that `No module named 'module.part'` tells of. Code can make the error say anything: only a plain name is repeated.
 fn missing_module(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("No module named '")?;
     let name = rest.split(['\'', '.']).next()?;
-    let is_plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-    (is_plain && !name.is_empty() && name.len() <= 60).then_some(name)
+    is_plain(name).then_some(name)
+}
+
+/// Whether a text can be the name of a module or of a package, and nothing else.
+fn is_plain(name: &str) -> bool {
+    let has_only = name
+        .chars()
+        .all(|c| matches!(c, '_' | '-' | '.') || c.is_ascii_alphanumeric());
+    let begins_well = name.starts_with(|c: char| c == '_' || c.is_ascii_alphanumeric());
+    has_only && begins_well && name.len() <= 60
 }
 
 #[cfg(test)]
@@ -208,6 +267,8 @@ mod tests {
             (Place::Exec, "run it with --env NAME"),
             (Place::Repl, "`%pip install x`"),
             (Place::Kernel, "`cellblock jupyter install -- --env NAME`"),
+            (Place::Ask, "`cellblock ask` with --env NAME"),
+            (Place::Chat, "`cellblock chat` with --env NAME"),
         ] {
             let text = told(place, &without).unwrap();
             assert!(text.contains(flag), "{place:?}: {text}");
@@ -222,11 +283,52 @@ mod tests {
             ("processes", "--processes 256"),
             ("open_files", "--open-files 8192"),
             ("network", "--allow-net HOST"),
+            ("file", "--workspace DIR"),
         ] {
             let told = remedy(Place::Exec, &result("OSError", "", Some(obstacle))).unwrap();
             assert!(told.text.contains(flag), "{obstacle}: {}", told.text);
         }
         assert_eq!(remedy(Place::Exec, &result("OSError", "", None)), None);
+    }
+
+    #[test]
+    fn a_package_has_its_own_name_where_it_is_not_that_of_the_module() {
+        let mut missing = result(
+            "ModuleNotFoundError",
+            "No module named 'cv2'",
+            Some("package"),
+        );
+        let error = missing.error.as_mut().unwrap();
+        error.package = Some("opencv-python-headless".to_owned());
+        assert_eq!(
+            remedy(Place::Repl, &missing).unwrap().text,
+            "`cv2`, a module of the package opencv-python-headless, is not part of this session: `%pip install opencv-python-headless` installs it"
+        );
+        let error = missing.error.as_mut().unwrap();
+        error.package = Some("x; rm -rf ~".to_owned());
+        assert_eq!(
+            remedy(Place::Exec, &missing).unwrap().text,
+            "`cv2` is not part of this session: run it with --env NAME, after `cellblock env create NAME cv2`"
+        );
+    }
+
+    #[test]
+    fn a_file_comes_in_by_what_the_place_has_for_it() {
+        let missing = result("FileNotFoundError", "", Some("file"));
+        for (place, way) in [
+            (Place::Exec, "run it with --workspace DIR"),
+            (Place::Repl, "start `cellblock repl` with --workspace DIR"),
+            (Place::Ask, "start `cellblock ask` with --file PATH"),
+            (Place::Chat, "/attach PATH"),
+            (Place::Mcp, "`cellblock mcp` with --workspace DIR"),
+            (
+                Place::Kernel,
+                "`cellblock jupyter install -- --workspace DIR`",
+            ),
+        ] {
+            let text = remedy(place, &missing).unwrap().text;
+            assert!(text.contains(way), "{place:?}: {text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::fake_model::FakeModel;
 use crate::support::Place;
 
 /// Code that runs into a limit or a wall, and what helps: in `exec`, in `repl`, and for a program at the pipe.
-const OBSTACLES: [(&str, &str, &str, &str); 5] = [
+const OBSTACLES: [(&str, &str, &str, &str); 9] = [
     (
         "bytearray(200 << 30)",
         "hint: run it with --memory 8GB to allow more\n",
@@ -25,15 +25,39 @@ const OBSTACLES: [(&str, &str, &str, &str); 5] = [
     ),
     (
         "import socket; socket.create_connection(('example.com', 80), 5)",
-        "hint: run it with --allow-net HOST to let it reach a host\n",
-        "hint: start `cellblock repl` with --allow-net HOST to let it reach a host\n",
-        "This session has no network",
+        "hint: this session has no network: run it with --allow-net HOST to let it reach a host\n",
+        "hint: this session has no network: start `cellblock repl` with --allow-net HOST to let it reach a host\n",
+        "or open the session with `network`.",
+    ),
+    (
+        "import urllib.request as u; u.urlopen('http://example.com')",
+        "hint: this session has no network: run it with --allow-net HOST to let it reach a host\n",
+        "hint: this session has no network: start `cellblock repl` with --allow-net HOST to let it reach a host\n",
+        "or open the session with `network`.",
     ),
     (
         "import nowhere.at_all",
-        "hint: `nowhere` is not part of this session: run it with --env NAME, in an environment that has it (`cellblock env create`)\n",
-        "hint: `nowhere` is not part of this session: `%pip install nowhere` installs it, where the package has the name of its module\n",
+        "hint: `nowhere` is not part of this session: run it with --env NAME, after `cellblock env create NAME nowhere`\n",
+        "hint: `nowhere` is not part of this session: `%pip install nowhere` installs it\n",
         "open it in an environment that has them (`env`).",
+    ),
+    (
+        "import cv2",
+        "run it with --env NAME, after `cellblock env create NAME opencv-python-headless`\n",
+        "`%pip install opencv-python-headless` installs it\n",
+        "The package 'opencv-python-headless', which has the module 'cv2',",
+    ),
+    (
+        "open('sales.csv')",
+        "hint: the session sees only the files of its workspace: run it with --workspace DIR to work in the directory of the file\n",
+        "hint: the session sees only the files of its workspace: start `cellblock repl` with --workspace DIR to work in the directory of the file\n",
+        "put the file there first.",
+    ),
+    (
+        "open('/home/ada/sales.csv')",
+        "run it with --workspace DIR to work in the directory of the file\n",
+        "start `cellblock repl` with --workspace DIR to work in the directory of the file\n",
+        "put the file into the workspace",
     ),
 ];
 

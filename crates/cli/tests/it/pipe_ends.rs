@@ -38,6 +38,25 @@ fn at_the_end_of_input_what_was_asked_is_finished_and_calls_are_refused() {
 }
 
 #[test]
+fn a_pipe_that_ends_soon_leaves_no_workspace_behind() {
+    let crash = json!({"id": 2, "op": "run", "code": "import os; os._exit(3)"});
+    let crash = format!(
+        "{}\n{crash}\n",
+        json!({"id": 1, "op": "open", "strategy": "direct"})
+    );
+    let value = format!("{}\n", json!({"id": 1, "op": "run", "code": "1"}));
+    let place = Place::new();
+    for input in ["", "", &value, &crash, &value, "", &crash] {
+        let ended = place.run_with(["pipe", "--stdlib"], input.as_bytes());
+        assert_eq!(ended.status, 0, "{}", ended.stderr);
+        let left = std::fs::read_dir(place.path().join("state/cellblock/workspaces"));
+        let left = left.map(|entries| entries.flatten().map(|entry| entry.file_name()).collect());
+        let left: Vec<_> = left.unwrap_or_default();
+        assert!(left.is_empty(), "after {input:?}: {left:?}");
+    }
+}
+
+#[test]
 fn a_signal_closes_every_session() {
     let place = Place::new();
     let mut pipe = place.pipe();

@@ -342,8 +342,13 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
         "markdown",
     ]);
     assert_eq!(failed.status, 18, "{}", failed.stderr);
-    assert!(place.run(["runs"]).stdout.contains("model_error"));
-    let resumed = place.run(["runs", "resume", "last"]);
+    let listed = place.run(["runs", "--json"]).stdout;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["status"], "model_error");
+    let id = listed["id"].as_str().unwrap();
+    let hint = format!("hint: `cellblock runs resume {id}` goes on from here");
+    assert!(failed.stderr.contains(&hint), "{}", failed.stderr);
+    let resumed = place.run(["runs", "resume", id]);
     assert_eq!(
         (resumed.status, resumed.stdout.as_str()),
         (0, "42\n"),
@@ -359,4 +364,8 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
     );
     assert_eq!(model.asked().len(), 4);
     assert!(place.run(["runs"]).stdout.contains("answered"));
+    let misplaced = place.run(["runs", "--json", "show", "last"]);
+    assert_eq!(misplaced.status, 2);
+    let hint = "hint: write it behind, as in `cellblock runs list --json`\n";
+    assert!(misplaced.stderr.ends_with(hint), "{}", misplaced.stderr);
 }

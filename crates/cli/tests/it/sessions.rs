@@ -19,6 +19,8 @@ fn sessions(place: &Place, arguments: &[&str]) -> Ended {
 fn list(place: &Place) -> Vec<Value> {
     let ended = sessions(place, &["list", "--json"]);
     assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
+    let short = sessions(place, &["--json"]);
+    assert_eq!((short.status, &short.stderr[..]), (0, ""));
     serde_json::from_str::<Vec<Value>>(&ended.stdout).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{session, wait};
 use cellblock_host::{Host, PythonChoice};
-use cellblock_protocol::{Isolation, Limits};
+use cellblock_protocol::{CheckpointStatus, Isolation, Limits, StateOutcome, Strategy};
 use cellblock_session::Preload;
 use std::time::Duration;
 
@@ -80,6 +80,29 @@ fn what_a_pooled_session_cannot_have_is_made_on_demand() {
             .value;
         assert_eq!(value.unwrap().repr, "40");
         assert_eq!(filled(&host).await.served, 0);
+    });
+}
+
+#[test]
+fn a_session_without_checkpoints_is_not_one_of_the_pool() {
+    wait(async {
+        let host = host();
+        filled(&host).await;
+        let session = host.session().strategy(Strategy::Direct);
+        let session = session.start().await.unwrap();
+        let crash = session.run("import os; os._exit(3)").await.unwrap();
+        assert_eq!(
+            (
+                crash.strategy,
+                crash.state.checkpoint.status,
+                crash.state.outcome
+            ),
+            (
+                Strategy::Direct,
+                CheckpointStatus::Unavailable,
+                StateOutcome::Ended
+            )
+        );
     });
 }
 

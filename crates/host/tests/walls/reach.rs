@@ -237,3 +237,24 @@ for family in (socket.AF_INET, socket.AF_INET6):
     assert!(run(&session, code).stdout.contains("made"));
     wait(session.close());
 }
+
+#[test]
+fn where_the_network_is_the_hosts_names_are_found_as_on_the_host() {
+    let open = Isolation::on(Rung::Full).without(Wall::Network);
+    let session = behind(open, Limits::default(), &Map::new());
+    let hosts = run(&session, "print(open('/etc/hosts').read(), end='')").stdout;
+    assert_eq!(hosts, fs::read_to_string("/etc/hosts").unwrap());
+    if let Ok(resolver) = fs::read_to_string("/etc/resolv.conf") {
+        let shown = run(&session, "print(open('/etc/resolv.conf').read(), end='')").stdout;
+        assert_eq!(shown, resolver);
+    }
+    // What fails there is no doing of a wall, and no message says so.
+    let unknown = run(
+        &session,
+        "import socket; socket.gethostbyname('nowhere.invalid')",
+    );
+    let error = unknown.error.unwrap();
+    assert!(!error.value.contains("no network"), "{}", error.value);
+    assert_eq!((error.hint, error.obstacle), (None, None));
+    wait(session.close());
+}

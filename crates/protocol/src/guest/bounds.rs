@@ -131,6 +131,9 @@ impl Bound for CellError {
         if let Some(hint) = &mut self.hint {
             cut(hint, SHORT);
         }
+        if let Some(package) = &mut self.package {
+            cut(package, NAME);
+        }
     }
 }
 

@@ -17,9 +17,18 @@ fn everything_has_a_default() {
 }
 
 #[test]
+fn a_session_without_checkpoints_cannot_be_atomic() {
+    let refused = read(json!({"strategy": "direct", "atomic": true})).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`atomic`: expected `false` with the strategy `direct`, which makes no checkpoints, got true"
+    );
+}
+
+#[test]
 fn every_option_is_read() {
     let options = read(json!({
-        "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
+        "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "thread", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "unlisted_hosts": "ask", "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "random_seed": 7, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
@@ -29,7 +38,7 @@ fn every_option_is_read() {
         workspace_at: "/home/user".parse().unwrap(),
         env: Some("science".to_owned()),
         shell: Shell::Ipython,
-        strategy: Strategy::Direct,
+        strategy: Strategy::Thread,
         atomic: true,
         arming: Arming::Lazy,
         isolation: Isolation::on(Rung::Landlock),

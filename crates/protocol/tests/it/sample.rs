@@ -45,6 +45,7 @@ pub(crate) fn w6() -> CellResult {
             }],
             hint: None,
             obstacle: None,
+            package: None,
         }),
         variables: VariableChanges {
             added: vec![VariableChange { name: "k".to_owned(), type_: "int".to_owned(), summary: "0".to_owned() }],

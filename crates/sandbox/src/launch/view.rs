@@ -115,6 +115,31 @@ impl View {
         self
     }
 
+    /// Lets names be found as on the host: for sessions that share its network, in which names of our own would lead nowhere.
+    pub fn with_names_of_host(mut self) -> View {
+        for entry in &mut self.entries {
+            let Entry::File { text, at } = entry else {
+                continue;
+            };
+            if at == Path::new("/etc/nsswitch.conf") {
+                *text = text.replace("hosts: files", "hosts: files dns");
+            } else if at == Path::new("/etc/hosts") && at.exists() {
+                *entry = Entry::Show {
+                    host: at.clone(),
+                    at: at.clone(),
+                };
+            }
+        }
+        let resolver = PathBuf::from("/etc/resolv.conf");
+        if resolver.exists() {
+            self.entries.push(Entry::Show {
+                host: resolver.clone(),
+                at: resolver,
+            });
+        }
+        self
+    }
+
     /// A view that holds the system, the directories of a Python, the guest's modules, and a directory for the workspace.
     ///
     /// # Errors

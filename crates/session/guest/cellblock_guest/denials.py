@@ -6,7 +6,7 @@ import os
 
 from . import BUILTINS as __builtins__
 from . import hooks
-from .hints import how_to_install, no_network
+from .hints import has_network_wall, how_to_install, no_network
 from .libraries import modules
 from .programs import is_install
 
@@ -55,6 +55,8 @@ def _explained(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_reason(error: OSError) -> OSError:
     """The same type and errno, and a message that ends with the reason."""
+    if not has_network_wall() or isinstance(error, ConnectionRefusedError):
+        return error  # a session's own addresses can be reached, but nothing may listen there
     reason = no_network()
     if error.errno is None or reason in str(error):
         return error

@@ -43,13 +43,9 @@ def describe(error: BaseException, sources: Sources, workspace: str) -> dict[str
         "frames": reporter.frames(error),
     }
     try:
-        found = hints.hint(error, workspace)
+        description.update(hints.hint(error, workspace))
     except Exception:  # a library that it wanted cannot be imported any more
-        found = None
-    if found:
-        description["hint"], obstacle = found
-        if obstacle:
-            description["obstacle"] = obstacle
+        pass
     return description
 
 

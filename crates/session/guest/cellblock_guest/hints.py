@@ -24,17 +24,22 @@ from errno import (
 from os import environ
 
 from . import BUILTINS as __builtins__
+from .distributions import distribution_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any
 
 NO_NETWORK = "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
 # Set by the host for a session that may reach something: what that is.
 _NETWORK = "CELLBLOCK_NETWORK"
+# Set by the host for a session that has no wall around the network: what fails there fails as outside.
+_HOST_NETWORK = "CELLBLOCK_HOST_NETWORK"
 # How the guard at the way to the network begins when it refuses a host.
 _REFUSED_HOST = "this session may not reach "
 _LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
+_MISSING_FILE = "it is not in the workspace, and files of the host are not visible in this session: put the file there first."
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
 # What the host calls the limits and walls of a session (`Obstacle` of the protocol).
@@ -43,7 +48,15 @@ _DISK = "disk"
 _PROCESSES = "processes"
 _OPEN_FILES = "open_files"
 _NETWORK_WALL = "network"
+_FILE = "file"
+_PACKAGE = "package"
+_INSTALLABLE_PACKAGE = "installable_package"
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
+
+
+def has_network_wall() -> bool:
+    """Whether something keeps the session from the network."""
+    return not environ.get(_HOST_NETWORK)
 
 
 def no_network() -> str:
@@ -69,27 +82,33 @@ def how_to_install() -> str:
     )
 
 
-def hint(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
-    """What to say about an exception or what caused it, and what the host calls the limit or wall that it ran into."""
+def hint(error: BaseException, workspace: str) -> dict[str, str]:
+    """What to say about an exception or what caused it (`hint`), what the host calls the limit or wall that it ran into
+    (`obstacle`), and the package that has a missing module (`package`)."""
     seen = 0
     current: BaseException | None = error
     while current is not None and seen < 8:
         found = _of(current, workspace)
         if found is not None:
             text, obstacle = found
-            return text[0].upper() + text[1:], obstacle
+            told = {"hint": text[0].upper() + text[1:]}
+            if obstacle:
+                told["obstacle"] = obstacle
+            if obstacle in (_PACKAGE, _INSTALLABLE_PACKAGE) and isinstance(current, ModuleNotFoundError):
+                told["package"] = distribution_of(_top_level(current))
+            return told
         current = current.__cause__ or current.__context__
         seen += 1
-    return None
+    return {}
 
 
 def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     if _is_refused_host(error):
-        return no_network() + ".", _NETWORK_WALL
+        return _network_hint(), _NETWORK_WALL
     if isinstance(error, MemoryError):
         return f"the session's memory limit was reached: {_LESS_MEMORY}", _MEMORY
     if isinstance(error, ModuleNotFoundError):
-        return _of_package((error.name or "").partition(".")[0])
+        return _of_module(_top_level(error))
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _processes()
     if isinstance(error, (NameError, AttributeError)):
@@ -99,14 +118,28 @@ def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     return None
 
 
-def _of_package(package: str) -> tuple[str, str | None] | None:
-    if not package:
-        return None
-    obstacle = "installable_package" if _offers_install() else "package"
-    if package == "IPython":
+def _network_hint() -> str:
+    """Why something cannot be reached, and the option that a session is opened with to reach it."""
+    return no_network() + ("." if environ.get(_NETWORK) else ", or open the session with `network`.")
+
+
+def _top_level(error: ModuleNotFoundError) -> str:
+    """The module of the missing name that an import begins with."""
+    return (error.name or "").partition(".")[0]
+
+
+def _of_module(module: str) -> tuple[str, str | None] | None:
+    if not module or module in sys.modules:
+        return None  # a part of a package that is there
+    if module in sys.stdlib_module_names:
+        return f"the module {module!r} is a part of Python that this interpreter was built without.", None
+    obstacle = _INSTALLABLE_PACKAGE if _offers_install() else _PACKAGE
+    if module == "IPython":
         return "IPython is not part of this session; display(...) is there without an import.", obstacle
+    package = distribution_of(module)
+    what = f"the package {package!r}" if package == module else f"the package {package!r}, which has the module {module!r},"
     how = how_to_install()
-    return f"the package {package!r} is not part of this session. {how[0].upper()}{how[1:]}.", obstacle
+    return f"{what} is not part of this session. {how[0].upper()}{how[1:]}.", obstacle
 
 
 def _is_refused_host(error: BaseException) -> bool:
@@ -122,7 +155,9 @@ def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | Non
     number = error.errno
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
-        return no_network() + ".", _NETWORK_WALL
+        if not has_network_wall():
+            return None
+        return _network_hint(), _NETWORK_WALL
     if number == ENOMEM:
         return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}", _MEMORY
     if number in (ENOSPC, EDQUOT, EFBIG):
@@ -137,19 +172,23 @@ def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | Non
         return _processes()
     if path is not None and path[:1] == "/":
         return _of_path(number, path, workspace)
+    if path is not None and number == ENOENT and not _while_executing(error):
+        return _MISSING_FILE, _FILE
     if number == EPERM and path is None:
         return "the sandbox does not permit this system call.", None
     return None
 
 
-def _of_path(number: int | None, path: str, workspace: str) -> tuple[str, None] | None:
+def _of_path(number: int | None, path: str, workspace: str) -> tuple[str, str | None] | None:
+    if number == ENOENT and _is_under(path, (workspace,)):
+        return _MISSING_FILE, _FILE
     if _is_under(path, (workspace, "/tmp")):
         return None
     if number in (EACCES, EROFS, EPERM):
         text = f"only {workspace} and /tmp are writable in this session; {path} is outside. Use a path relative to the workspace."
         return text, None
     if number == ENOENT and not _is_under(path, _SYSTEM):
-        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}.", None
+        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}.", _FILE
     return None
 
 
@@ -158,13 +197,22 @@ def _is_under(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _while_forking(error: BaseException) -> bool:
+    code = _last_code(error)
+    return code is not None and ("fork" in code.co_names or code.co_name == "_execute_child")
+
+
+def _while_executing(error: BaseException) -> bool:
+    """Whether the missing file is a program that was to be run."""
+    code = _last_code(error)
+    return code is not None and code.co_name in ("_execute_child", "_execvpe", "_spawnvef", "_posix_spawn")
+
+
+def _last_code(error: BaseException) -> CodeType | None:
+    """The code that raised it."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if traceback is None:
-        return False
-    code = traceback.tb_frame.f_code
-    return "fork" in code.co_names or code.co_name == "_execute_child"
+    return None if traceback is None else traceback.tb_frame.f_code
 
 
 def _processes() -> tuple[str, str]:

@@ -46,6 +46,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -66,6 +67,8 @@ pub(crate) struct Actor {
     pub(crate) files: SessionFiles,
     pub(crate) placement: Placement,
     pub(crate) network_access: NetworkAccess,
+    /// The last field: handles that wait for the end of the session see it go after everything else.
+    pub(crate) presence: watch::Sender<()>,
 }
 
 /// The host's own directory of a session: spilled output, copies of files. It is removed when this is dropped.
@@ -167,10 +170,7 @@ impl Actor {
         self.shared
             .processes
             .expect_end(ProcessStatus::SessionEnded);
-        self.end_processes().await;
-        self.placement.process_host.end().await;
-        self.end_preserve_task().await;
-        self.return_borrowed().await;
+        self.end_parts().await;
         self.cells.journal.recorder.close(&reason).await;
         let closing = self.commands.take_closing();
         // The session's descriptors and its directory go too before any caller hears that nothing is left.
@@ -178,6 +178,14 @@ impl Actor {
         for closing in closing {
             let _ = closing.send(());
         }
+    }
+
+    /// Ends what runs for the session: its processes, and the tasks that hold its files.
+    pub(crate) async fn end_parts(&mut self) {
+        self.end_processes().await;
+        self.placement.process_host.end().await;
+        self.end_preserve_task().await;
+        self.return_borrowed().await;
     }
 
     async fn serve_until_over(&mut self) -> String {

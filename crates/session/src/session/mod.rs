@@ -28,7 +28,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 /// Events that wait for a slow reader: with chunks of 64 KiB this bounds the host's memory.
 const MAX_EVENTS: usize = 128;
@@ -44,6 +44,8 @@ const COMPUTE_MEMORY: u64 = 256 << 20;
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Closed when nothing of the session is left.
+    pub(crate) presence: watch::Receiver<()>,
 }
 
 impl Session {
@@ -432,11 +434,13 @@ impl Session {
         self.shared.connections.subscribe()
     }
 
-    /// Ends the session and waits until nothing of it is left.
+    /// Ends the session and waits until nothing of it is left, also where it is about to end by itself.
     pub async fn close(&self) {
         let (reply, done) = oneshot::channel();
         self.tell(Command::Close { reply });
         let _ = done.await;
+        let mut presence = self.presence.clone();
+        while presence.changed().await.is_ok() {}
     }
 
     /// The reason why the session ended, once it has.

@@ -26,7 +26,7 @@ use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, 
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
-use cellblock_protocol::{SessionOptions, Strategy, UnlistedHosts, import_statement};
+use cellblock_protocol::{Rung, SessionOptions, Strategy, UnlistedHosts, Wall, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -233,15 +233,18 @@ impl RuntimeState {
         })
     }
 
-    /// Without a view, all processes share `/tmp`, so the session has a directory of its own.
+    /// The variables that depend on the walls. Without a view, all processes share `/tmp`, so the session has a directory of its own.
     pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
-        if self.has_view() {
-            return Vec::new();
+        let mut variables = Vec::new();
+        if self.rung == Rung::None || self.isolation.without.contains(&Wall::Network) {
+            variables.push(("CELLBLOCK_HOST_NETWORK".to_owned(), "1".to_owned()));
         }
-        let private = directory.join("tmp").display().to_string();
-        ["TMPDIR", "HOME", "MPLCONFIGDIR"]
-            .map(|name| (name.to_owned(), private.clone()))
-            .to_vec()
+        if !self.has_view() {
+            let private = directory.join("tmp").display().to_string();
+            let names = ["TMPDIR", "HOME", "MPLCONFIGDIR"];
+            variables.extend(names.map(|name| (name.to_owned(), private.clone())));
+        }
+        variables
     }
 
     /// The zygote, and the workspace as the session will mount it.

@@ -2,15 +2,19 @@
 
 use crate::runtime::RuntimeState;
 use crate::spawn::prepared::Prepared;
-use cellblock_protocol::{Limits, SessionOptions};
+use cellblock_protocol::{Limits, SessionOptions, Strategy};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// A pool from which no session was taken for this long drops its sessions, all but one.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
 /// A session that was drawn is used at once. Making the next one must not take the processor from it.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
+/// A session is made in milliseconds. A pool that closes waits no longer than this for the one that is in the making.
+const MAX_CLOSE_TIME: Duration = Duration::from_secs(5);
 /// No session is made ahead of demand when less than this share of the machine's memory is free.
 const MIN_FREE_SHARE: f64 = 0.1;
 
@@ -27,6 +31,8 @@ struct PooledSessions {
     size: usize,
     /// Whether a task is making more sessions.
     filling: bool,
+    /// The newest task that makes sessions.
+    filler: Option<JoinHandle<()>>,
     drawn: Option<Instant>,
     /// How many were handed out.
     served: u64,
@@ -68,6 +74,13 @@ impl Pool {
         }
     }
 
+    /// Whether no more sessions shall be made. Then the task that makes them ends.
+    fn is_full(&self) -> bool {
+        let mut pooled = self.lock();
+        pooled.filling = pooled.sessions.len() < pooled.size;
+        !pooled.filling
+    }
+
     fn lock(&self) -> MutexGuard<'_, PooledSessions> {
         self.pooled.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,19 +114,41 @@ impl RuntimeState {
             pooled.filling = true;
         }
         let runtime = Arc::downgrade(self);
-        tokio::spawn(async {
+        let filler = tokio::spawn(async {
             tokio::time::sleep(REFILL_DELAY).await;
-            fill(runtime).await;
+            fill(&runtime).await;
+            tokio::spawn(shrink_unused(runtime));
         });
+        self.pool.lock().filler = Some(filler);
+    }
+
+    /// Ends the sessions that wait, and makes no more. Returns when nothing is left of them.
+    pub(crate) async fn close_pool(&self) {
+        let filler = {
+            let mut pooled = self.pool.lock();
+            pooled.size = 0;
+            pooled.filler.take()
+        };
+        if let Some(filler) = filler {
+            // A session that is in the making would leave its workspace behind.
+            let _ = timeout(MAX_CLOSE_TIME, filler).await;
+        }
+        let sessions = std::mem::take(&mut self.pool.lock().sessions);
+        for session in sessions {
+            session.close().await;
+        }
     }
 }
 
 /// Holds the runtime only while it makes a session, so that an unused runtime can be dropped.
-async fn fill(runtime: Weak<RuntimeState>) {
+async fn fill(runtime: &Weak<RuntimeState>) {
     loop {
         let Some(inner) = runtime.upgrade() else {
             return;
         };
+        if inner.pool.is_full() {
+            return;
+        }
         let made = if memory_is_short() {
             None
         } else {
@@ -124,9 +159,13 @@ async fn fill(runtime: Weak<RuntimeState>) {
         pooled.sessions.extend(made);
         if failed || pooled.sessions.len() >= pooled.size {
             pooled.filling = false;
-            break;
+            return;
         }
     }
+}
+
+/// Drops the sessions that wait, all but one, when none was taken for a long time.
+async fn shrink_unused(runtime: Weak<RuntimeState>) {
     tokio::time::sleep(MAX_IDLE_TIME).await;
     if let Some(inner) = runtime.upgrade() {
         let mut pooled = inner.pool.lock();
@@ -153,6 +192,8 @@ fn fits(options: &SessionOptions) -> bool {
     let (wanted, standard) = (&options.limits, Limits::default());
     options.workspace.is_none()
         && !options.has_network()
+        // Those that wait are armed already.
+        && options.strategy != Strategy::Direct
         && wanted.memory == standard.memory
         && wanted.processes == standard.processes
         && wanted.cpus == standard.cpus

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 
 /// How a session is walled in, and what runs in it.
 pub(crate) struct IsolationSummary {
@@ -153,6 +153,7 @@ impl Prepared {
                 spawn_request,
             },
             network_access: NetworkAccess::default(),
+            presence: watch::channel(()).0,
         };
         Prepared {
             actor,
@@ -176,10 +177,16 @@ impl Prepared {
         self.actor.arm().await;
     }
 
+    /// Ends a session that got no handle, and waits until nothing of it is left.
+    pub(crate) async fn close(mut self) {
+        self.actor.end_parts().await;
+    }
+
     /// Gives the session its handle and its network.
     pub(crate) fn into_session(self, opening: Opening) -> Result<OpenedSession, Error> {
         let mut actor = self.actor;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let presence = actor.presence.subscribe();
         let shared = Arc::new(Shared {
             layout: actor.shared.layout.clone(),
             id: opening.id,
@@ -207,7 +214,11 @@ impl Prepared {
         actor.placement.lineage.runtime = opening.runtime;
         Ok(OpenedSession {
             actor,
-            session: Session { shared, commands },
+            session: Session {
+                shared,
+                commands,
+                presence,
+            },
             journal: opening.journal,
         })
     }

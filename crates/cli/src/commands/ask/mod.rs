@@ -161,6 +161,14 @@ async fn run_and_report(
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
     recorder.end(&outcome);
     let told = tell(args, &outcome, console);
+    if let Some(run) = &run
+        && outcome.status == RunStatus::ModelError
+        && !args.json
+    {
+        console.hint(&format!(
+            "`cellblock runs resume {run}` goes on from here when the model answers again"
+        ));
+    }
     telemetry.send(run.as_deref(), console).await;
     let taken = match &output {
         Some(output) => output.take(&outcome, &conversation, console).await,

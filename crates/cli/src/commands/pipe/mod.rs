@@ -99,12 +99,12 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
             () = &mut written => End::Reader,
         };
     }
-    match end {
+    let status = match end {
         // A slow reader still gets everything.
         End::Input => {
             writer.finish().await;
             written.await;
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
         End::Signal(signal) => {
             let _ = timeout(SHUTDOWN_TIMEOUT, server.stop()).await;
@@ -113,13 +113,15 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
                 written.await;
             };
             let _ = timeout(SHUTDOWN_TIMEOUT, flush).await;
-            Ok(ExitCode::from(128 + signal as u8))
+            ExitCode::from(128 + signal as u8)
         }
         End::Reader => {
             let _ = timeout(SHUTDOWN_TIMEOUT, server.stop()).await;
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
-    }
+    };
+    server.host.close_pools().await;
+    Ok(status)
 }
 
 /// A task that ends when it is not waited for any more.

@@ -21,6 +21,8 @@ pub(crate) struct SessionsArgs {
     /// Look for journals here [default: journals/ in the state directory]
     #[arg(long, global = true, value_name = "DIR")]
     directory: Option<PathBuf>,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(subcommand)]
     command: Option<SessionsCommand>,
 }
@@ -46,6 +48,7 @@ shortened as long as only one journal begins like it; `last` is the newest.
 
 Examples:
   cellblock sessions
+  cellblock sessions --json
   cellblock sessions show last
   cellblock sessions restore k3f9
   cellblock sessions restore last --check
@@ -61,7 +64,8 @@ pub(crate) fn run(args: SessionsArgs, console: &Console) -> anyhow::Result<ExitC
     };
     let journals = Journals::new(directory);
     match args.command {
-        None => list(&ListArgs::default(), &journals, console),
+        None => list(&args.list, &journals, console),
+        Some(_) if args.list.json => Err(Usage::misplaced_json("sessions list --json")),
         Some(SessionsCommand::List(args)) => list(&args, &journals, console),
         Some(SessionsCommand::Show(args)) => show::run(&args, &journals, console),
         Some(SessionsCommand::Restore(args)) => restore::run(&args, &journals, console),
@@ -70,7 +74,7 @@ pub(crate) fn run(args: SessionsArgs, console: &Console) -> anyhow::Result<ExitC
     }
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 struct ListArgs {
     /// Print a JSON list instead of a table

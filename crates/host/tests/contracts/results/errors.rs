@@ -1,7 +1,7 @@
 //! What a failure says, and its hint.
 
 use crate::support::session;
-use cellblock_protocol::Status;
+use cellblock_protocol::{Obstacle, Status};
 
 /// What a failed cell says, and the hint that goes with it.
 fn hint(code: &str) -> (String, Option<String>) {
@@ -64,6 +64,43 @@ fn a_package_that_is_missing_and_an_install_name_install_packages() {
         let (value, _) = hint(code);
         assert!(value.contains("install_packages"), "{code}: {value}");
     }
+}
+
+#[test]
+fn a_package_is_named_as_an_index_has_it() {
+    let error = session().run("import sklearn.svm").error.unwrap();
+    assert_eq!(
+        (error.obstacle, error.package.as_deref()),
+        (Some(Obstacle::Package), Some("scikit-learn"))
+    );
+    let hint = error.hint.unwrap();
+    let named = "The package 'scikit-learn', which has the module 'sklearn', is not part";
+    assert!(hint.starts_with(named), "{hint}");
+    // A part that a package does not have is no package.
+    assert_eq!(hint_of("import json.nowhere"), None);
+}
+
+#[test]
+fn a_file_that_is_not_there_has_a_hint_and_a_program_that_is_not_there_has_none() {
+    let error = session().run("open('sales.csv')").error.unwrap();
+    assert_eq!(error.obstacle, Some(Obstacle::File));
+    assert_eq!(
+        error.hint.unwrap(),
+        "It is not in the workspace, and files of the host are not visible in this session: put the file there first."
+    );
+    let missing = "import subprocess; subprocess.run(['no-such-program'])";
+    assert_eq!(hint_of(missing), None);
+}
+
+#[test]
+fn an_own_port_where_nothing_listens_is_not_blamed_on_the_network() {
+    let refused = "import socket; socket.create_connection(('localhost', 9), timeout=5)";
+    let (value, hint) = hint(refused);
+    assert_eq!((&value[..], hint), ("[Errno 111] Connection refused", None));
+}
+
+fn hint_of(code: &str) -> Option<String> {
+    hint(code).1
 }
 
 #[test]
