@@ -245,21 +245,25 @@ poll.register(reader, select.EPOLLIN)",
 fn counters_of_events_count_to_what_they_did() {
     let session = session();
     session.good(
-        "import os
+        "import os, select
 empty, full = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(7)
-semaphore = os.eventfd(3, os.EFD_SEMAPHORE)
+semaphore, large = os.eventfd(3, os.EFD_SEMAPHORE), os.eventfd(5000, os.EFD_SEMAPHORE)
 def take():
     try: first = os.eventfd_read(empty)
     except BlockingIOError: first = 0
     return first, os.eventfd_read(full), os.eventfd_read(semaphore)",
     );
-    let change = "take(); os.eventfd_write(empty, 5); os.eventfd_write(full, 1)";
+    let change =
+        "take(); os.eventfd_write(empty, 5); os.eventfd_write(full, 1); os.eventfd_read(large)";
     assert_eq!(crash(&session, change), NOTHING);
     assert_eq!(session.value("take()"), "(0, 7, 1)");
     assert_eq!(
         session.value("os.eventfd_read(semaphore), os.eventfd_read(semaphore)"),
         "(1, 1)"
     );
+    let count =
+        "sum(os.eventfd_read(large) for _ in range(5000)), select.select([large], [], [], 0)[0]";
+    assert_eq!(session.value(count), "(5000, [])");
 }
 
 #[test]

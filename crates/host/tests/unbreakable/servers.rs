@@ -2,7 +2,9 @@
 //! code has given up.
 
 use crate::support::{session, wait};
-use cellblock_protocol::{Cell, CheckpointState, CheckpointStatus, Spawn, StateOutcome, Status};
+use cellblock_protocol::{
+    Cell, CheckpointState, CheckpointStatus, ProcessStatus, Spawn, StateOutcome, Status,
+};
 use std::time::Duration;
 
 const NOTHING: Vec<String> = Vec::new();
@@ -204,6 +206,51 @@ ask()",
     let result = session.run("ask(); os.abort()");
     assert_eq!(result.state.not_restored, NOTHING);
     assert_eq!(session.value("ask()"), "b'answer'");
+}
+
+/// The kernel keeps the port for connections that are open, and these go on over the crash.
+#[test]
+fn a_server_with_open_connections_has_its_address_again() {
+    let session = session();
+    session.good(
+        "import os, socket
+server = socket.socket(); server.bind(('127.0.0.1', 8132)); server.listen()
+client = socket.create_connection(('127.0.0.1', 8132), timeout=5)
+accepted, _ = server.accept()
+def talk():
+    client.send(b'word')
+    return accepted.recv(9)
+def reuse(): return [each.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) for each in (server, accepted, client)]
+x = 1",
+    );
+    for _ in 0..2 {
+        let result = session.run("talk(); os.abort()");
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(result.state.not_restored, NOTHING);
+        assert_eq!(session.value("talk(), reuse()"), "(b'word', [0, 0, 0])");
+        session.good(
+            "second = socket.create_connection(('127.0.0.1', 8132), timeout=5); server.accept()",
+        );
+    }
+}
+
+#[test]
+fn a_process_that_ends_with_the_undo_gives_the_address_back() {
+    let session = session();
+    session.good("import socket\nserver = socket.create_server(('127.0.0.1', 8133))");
+    session.good("server.close()");
+    let program = "import socket, time
+server = socket.create_server(('127.0.0.1', 8133), reuse_port=False)
+print('up', flush=True)
+time.sleep(600)";
+    let process = wait(session.0.spawn(Spawn::new(["python3", "-c", program]))).unwrap();
+    session.good(
+        "import time
+while socket.socket().connect_ex(('127.0.0.1', 8133)): time.sleep(0.01)",
+    );
+    assert_eq!(wait(session.undo(2)).unwrap().not_restored, NOTHING);
+    assert_eq!(wait(process.wait()).status, ProcessStatus::TakenBack);
+    session.good("socket.create_connection(server.getsockname())");
 }
 
 #[test]

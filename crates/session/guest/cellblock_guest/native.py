@@ -43,7 +43,7 @@ _NOTE = "__asyncio_running_event_loop__"
 _FILE_NUMBERS = 3
 
 # What is to be done about a socket in copies: see `record_socket`.
-RECORDED, OBSTACLE = 1, 2
+SHARED, RECREATED, OBSTACLE = 0, 1, 2
 
 _library: ctypes.PyDLL | None = None
 _walk: Any = None  # memory that the native library reads
@@ -79,7 +79,12 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_socket_record_bytes.restype = ctypes.c_size_t
     _library.cellblock_record_socket.argtypes = [ctypes.c_int, ctypes.c_char_p]
-    _library.cellblock_remember_sockets.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    _library.cellblock_remember_sockets.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_int),
+        ctypes.c_size_t,
+    ]
     _library.cellblock_lost_memory.argtypes = [ctypes.c_int]
     _library.cellblock_lost_memory.restype = ctypes.c_uint64
     _library.cellblock_has_put_back.argtypes = [ctypes.c_int]
@@ -168,8 +173,8 @@ def stand_by(
 
 
 def record_socket(descriptor: int) -> tuple[int, bytes]:
-    """Look at a socket: `RECORDED` if copies of this process make it anew from the record, `OBSTACLE` if it listens and cannot be
-    made anew, 0 if they share it."""
+    """Look at a socket: `RECREATED` if copies of this process make it anew from the record, `OBSTACLE` if it listens and cannot
+    be made anew, `SHARED` if they share it."""
     assert _library is not None
     record = ctypes.create_string_buffer(_library.cellblock_socket_record_bytes())
     return int(_library.cellblock_record_socket(descriptor, record)), record.raw
@@ -181,16 +186,18 @@ class SocketRecords:
     # How a record begins: the descriptor, why it could not be made anew, whether something waited in it.
     _FIRST = 3
 
-    def __init__(self, records: list[bytes]) -> None:
+    def __init__(self, records: list[bytes], connections: list[int]) -> None:
         self._count = len(records)
         self._size = len(records[0]) if records else 0
         # Native code writes into it.
         self._memory = ctypes.create_string_buffer(b"".join(records), self._count * self._size)
+        # One of them may be at the port of a server.
+        self._connections = (ctypes.c_int * len(connections))(*connections)
 
     def leave_to_copy(self) -> None:
         """Have the copy that is made next let go of these sockets, and of no others."""
         assert _library is not None
-        _library.cellblock_remember_sockets(self._memory, self._count)
+        _library.cellblock_remember_sockets(self._memory, self._count, self._connections, len(self._connections))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         numbers = ctypes.c_int * self._FIRST

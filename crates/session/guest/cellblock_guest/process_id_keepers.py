@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 def lost(has_event_counters: bool) -> list[str]:
     """In a copy that was woken: what of these libraries is in use and does not work any more."""
     lost = []
-    # Each of its sockets has such a counter.
+    # Each of its sockets has such a counter, and other libraries have some too.
     if has_event_counters and "zmq" in modules:
-        lost.append("sockets of ZeroMQ: they refuse a process with another id, so make a new zmq.Context and new sockets")
+        lost.append(
+            "sockets of ZeroMQ, if there are any: they refuse a process with another id, so make a new context and new sockets"
+        )
     if _has_clusters():
         lost.append("clusters of dask.distributed inside this process: they refuse a process with another id, so start a new one")
     return lost

@@ -19,6 +19,8 @@ def setting(number: int) -> Setting:
         for line in file:
             name, _, value = line.partition(":")
             fields[name] = value.strip().strip("()")
+    if "ticks" not in fields:
+        raise ValueError(f"descriptor {number} is no timer any more")
     left = 0, 1
     if fields["ticks"] == "0":
         left = _time(fields["it_value"])

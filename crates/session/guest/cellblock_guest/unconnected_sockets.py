@@ -25,7 +25,10 @@ class UnconnectedSockets:
         self.obstacle = next(
             (f"a socket is listening (descriptor {number})" for number, look, _ in looks if look == native.OBSTACLE), None
         )
-        self._records: Any = native.SocketRecords([record for _, look, record in looks if look == native.RECORDED])
+        self._records: Any = native.SocketRecords(
+            [record for _, look, record in looks if look == native.RECREATED],
+            [number for number, look, _ in looks if look == native.SHARED],
+        )
 
     def leave_to_copy(self) -> None:
         """Have the copy that is made next let go of them."""
@@ -35,6 +38,8 @@ class UnconnectedSockets:
         """In a copy that was woken: what could not be had again."""
         lost = []
         for descriptor, error, had_waiting in self._records:
+            if descriptor < 0:  # closed since it was looked at
+                continue
             if error:
                 lost.append(f"a socket (descriptor {descriptor}): {os.strerror(error)}")
             elif had_waiting:

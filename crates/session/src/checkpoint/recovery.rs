@@ -77,6 +77,8 @@ impl Actor {
                 successor,
             } = standby.channel;
             let channel = Channel::new(channel, far).ok();
+            // Before it makes its servers anew: one of these processes may have their addresses.
+            self.shared.processes.end_younger_than(standby.mark).await;
             if let Some((channel, copy)) = self.wake(standby.pid, channel, limit).await {
                 self.head.channel = channel;
                 self.checkpoints.head = standby.pid;
@@ -92,7 +94,6 @@ impl Actor {
                         ..standby
                     });
                 }
-                self.shared.processes.end_younger_than(standby.mark).await;
                 let mut recovered = self.go_on_after(cell, dirty).await;
                 if holds_no_files
                     && recovered.is_without_files()

@@ -3,6 +3,7 @@
 use crate::forks::shared_memory::LeftOut;
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
+use crate::forks::unconnected_sockets::LetGoSignal;
 use crate::forks::{file_offsets, process_ids, shared_memory, unconnected_sockets};
 use crate::launch::spawn::LibcFork;
 use crate::sys::{
@@ -68,10 +69,11 @@ fn write_number(text: &mut [u8], number: u64) {
 ///
 /// # Safety
 /// As for [`side_fork`].
-pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
+pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd, let_go: LetGoSignal) -> Pid {
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(heads);
     unconnected_sockets::let_go();
+    let_go.send();
     loop {
         let frozen = Frozen::freeze();
         let wake_request = wait_for_init();

@@ -9,7 +9,7 @@ use crate::forks::standby;
 use crate::forks::standby::{Announcement, Copying};
 use crate::forks::threads;
 use crate::forks::threads::Obstacle;
-use crate::forks::unconnected_sockets::{self, Record};
+use crate::forks::unconnected_sockets::{self, LetGoSignal, Record};
 use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
 use crate::launch::restart_calls::RestartCode;
 use crate::launch::spawn::LibcFork;
@@ -114,21 +114,24 @@ unsafe extern "C" fn cellblock_stand_by(
     // SAFETY: the same memory; nothing writes to it until the copy is made.
     let open = unsafe { core::slice::from_raw_parts(files, file_count) };
     let left_out = shared_memory::note(own_memory, open);
+    let let_go = LetGoSignal::new();
     // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
     let outcome = match unsafe { copying.copy() } {
         Ok(Forked::Parent(pid)) => {
             shared_memory::forget_temporary();
             copying.release_threads();
+            let_go.wait();
             pid
         }
         Ok(Forked::Child) => {
             // SAFETY: as above, and the guest passes memory for a number.
-            unsafe { copy.write(standby::stand_by(copying, channel, next)) };
+            unsafe { copy.write(standby::stand_by(copying, channel, next, let_go)) };
             0
         }
         Err(Errno(number)) => {
             shared_memory::forget_temporary();
             copying.release_threads();
+            let_go.close();
             -number
         }
     };
@@ -154,11 +157,22 @@ unsafe extern "C" fn cellblock_record_socket(socket: Fd, record: *mut Record) ->
     unsafe { &mut *record }.fill(socket) as i32
 }
 
-/// Has the next standby let go of these sockets, and make them anew when it is woken. The guest keeps the memory as long as the standby lives.
+/// Has the next standby let go of these sockets, and make them anew when it is woken. `connections` are the head's other sockets. The guest
+/// keeps the memory as long as the standby lives.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_remember_sockets(records: *mut Record, count: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { unconnected_sockets::remember(records, count) };
+unsafe extern "C" fn cellblock_remember_sockets(
+    records: *mut Record,
+    count: usize,
+    connections: *mut Fd,
+    connection_count: usize,
+) {
+    // SAFETY: the guest passes two arrays with their lengths; the rest is the caller's promise.
+    unsafe {
+        unconnected_sockets::remember(
+            core::slice::from_raw_parts_mut(records, count),
+            core::slice::from_raw_parts_mut(connections, connection_count),
+        );
+    }
 }
 
 /// In a standby that was woken: how many bytes of shared memory could not be put back, and with `names` how many names in `/dev/shm`.

@@ -6,28 +6,34 @@
 //!
 //! Sockets with the path of a file for an address stay as they are: their names do not get into each other's way.
 
+mod let_go_signal;
 mod options;
+mod ports;
 mod record;
 
-pub use record::{Look, Record};
+pub use let_go_signal::LetGoSignal;
+pub use record::{Handling, Record};
 
-use crate::sys::{Errno, Fd, Result, close, monotonic_milliseconds, nr, poll, syscall};
+use ports::Connections;
+
+use crate::sys::{Errno, Fd, Result, close, monotonic_milliseconds, nr, poll, status, syscall};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Has the next copy of this process let go of these sockets.
+/// Has the next copy of this process let go of these sockets. `connections` are the descriptors of its other sockets.
 ///
 /// # Safety
 /// The memory must stay as it is until this process, or its copy, has been told of others.
-pub unsafe fn remember(records: *mut Record, count: usize) {
-    RECORDS.store(records, SeqCst);
-    COUNT.store(count, SeqCst);
+pub unsafe fn remember(records: &mut [Record], connections: &mut [Fd]) {
+    RECORDS.store(records.as_mut_ptr(), SeqCst);
+    COUNT.store(records.len(), SeqCst);
+    ports::remember(connections);
 }
 
-/// In a standby: their numbers lead to nothing, and their addresses are free as soon as the head closes them.
+/// In a standby: closes the recorded sockets but keeps their descriptor numbers taken, so that an address is free as soon as the head closes it.
 pub fn let_go() {
     let records = all();
     if records.is_empty() {
@@ -35,6 +41,11 @@ pub fn let_go() {
     }
     let nothing = new_socket(UNIX, STREAM, 0);
     for record in records {
+        if !status(record.descriptor).is_ok_and(|now| now.inode == record.inode) {
+            // Another thread has closed the socket since it was looked at. The number may lead to something else.
+            record.descriptor = Record::CLOSED;
+            continue;
+        }
         let replaced = nothing.and_then(|nothing| replace(nothing, record.descriptor));
         if replaced.is_err() {
             close(record.descriptor);
@@ -45,13 +56,25 @@ pub fn let_go() {
     }
 }
 
-/// In a standby that goes on as the head, before it has other threads: makes them anew. A record says what could not be had.
+/// In a standby that goes on as the head, before it has other threads: makes them anew. `Record::error` says why a socket could not be made.
 pub fn put_back() {
     let records = all();
+    if records.is_empty() {
+        return;
+    }
+    let connections = Connections::with_shared_ports();
+    put_back_all(records);
+    connections.restore();
+}
+
+fn put_back_all(records: &mut [Record]) {
     let deadline = monotonic_milliseconds() + MAX_WAIT_MILLISECONDS;
     for index in 0..records.len() {
         let (before, rest) = records.split_at_mut(index);
         let record = &mut rest[0];
+        if record.descriptor == Record::CLOSED {
+            continue;
+        }
         let original = before.iter().find(|other| other.inode == record.inode);
         let outcome = match original {
             // One socket under two numbers.
@@ -65,8 +88,8 @@ pub fn put_back() {
     }
 }
 
-/// How long to wait for processes that have an address and are ending.
-const MAX_WAIT_MILLISECONDS: u64 = 5_000;
+/// How long to wait for processes that have an address and are ending. The host ends a standby that is not up in a few seconds.
+const MAX_WAIT_MILLISECONDS: u64 = 2_000;
 
 fn put_back_one(record: &Record, deadline: u64) -> Result<()> {
     let fresh = new_socket(record.domain, record.kind, record.protocol)?;

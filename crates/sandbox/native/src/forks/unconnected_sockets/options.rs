@@ -24,9 +24,10 @@ const INTERNET_6: i32 = 10;
 pub(super) const MAX_BYTES: usize = 64;
 
 /// How an option is named.
-type Name = (i32, i32);
+pub(super) type Name = (i32, i32);
 
-const REUSE_ADDRESS: Name = (SOCKET, 2);
+/// `SO_REUSEADDR`.
+pub(super) const REUSE_ADDRESS: Name = (SOCKET, 2);
 
 /// What is set again, in this order. The sizes of buffers are read as twice what they are set to.
 const KEPT: [Name; 40] = [
@@ -75,7 +76,7 @@ const SEND_BUFFER: i32 = 7;
 const RECEIVE_BUFFER: i32 = 8;
 
 /// Not compared: what tells of the state and not of a setting, and what reading would change.
-const NOT_SETTINGS: [Name; 20] = [
+const NOT_SETTINGS: [Name; 19] = [
     (SOCKET, 4), // ERROR: reading takes it
     (SOCKET, ACCEPTS),
     (SOCKET, 17), // PEERCRED
@@ -95,7 +96,6 @@ const NOT_SETTINGS: [Name; 20] = [
     (TCP, 26),    // CC_INFO
     (TCP, 28),    // SAVED_SYN
     (TCP, 35),    // ZEROCOPY_RECEIVE
-    (TCP, 38),    // AO_INFO and what follows
 ];
 
 /// The values of the options that are set again.
@@ -146,28 +146,24 @@ impl Value {
 }
 
 impl Options {
-    /// Those of this socket.
+    /// Reads the options of a socket.
     pub fn of(socket: Fd) -> Options {
         Options {
             values: KEPT.map(|name| Value::of(socket, name)),
         }
     }
 
-    /// Sets them on a new socket that has no address yet. One that is in use by connections which are ending can then be had.
+    /// Sets them on a new socket that has no address yet, and `SO_REUSEADDR`: connections may still be at its port.
     pub fn set_before_binding(&self, fresh: Fd) -> Result<()> {
         for (name, value) in KEPT.into_iter().zip(self.values) {
             if Value::of(fresh, name) != value {
                 value.as_set(name).set(fresh, name)?;
             }
         }
-        let yes = Value {
-            count: 4,
-            bytes: (1u128).to_le_bytes(),
-        };
-        yes.set(fresh, REUSE_ADDRESS)
+        set_number(fresh, REUSE_ADDRESS, 1)
     }
 
-    /// The rest, when it has its address.
+    /// Sets `SO_REUSEADDR` to its recorded value, after `bind`.
     pub fn set_after_binding(&self, fresh: Fd) -> Result<()> {
         let [.., reuse_address] = self.values;
         reuse_address.set(fresh, REUSE_ADDRESS)
@@ -176,10 +172,12 @@ impl Options {
 
 /// Whether a socket has no other settings than a new one, but for those that are set again.
 pub(super) fn has_no_others(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -> bool {
-    const MOST: [(i32, i32); 5] = [(SOCKET, 84), (IP, 53), (IP_6, 80), (TCP, 37), (UDP, 110)];
-    MOST.into_iter()
+    const LAST_OPTIONS: [(i32, i32); 5] =
+        [(SOCKET, 84), (IP, 53), (IP_6, 80), (TCP, 37), (UDP, 110)];
+    LAST_OPTIONS
+        .into_iter()
         .filter(|(level, _)| applies(*level, domain, protocol))
-        .flat_map(|(level, most)| (1..=most).map(move |option| (level, option)))
+        .flat_map(|(level, last)| (1..=last).map(move |option| (level, option)))
         .filter(|name| !KEPT.contains(name) && !NOT_SETTINGS.contains(name))
         .all(|name| is_same(socket, fresh, name))
 }
@@ -237,10 +235,17 @@ fn get_at_most(
 }
 
 /// Reads an option that is a number.
-pub(super) fn number(socket: Fd, level: i32, option: i32) -> Result<i32> {
+pub(super) fn number(socket: Fd, (level, option): Name) -> Result<i32> {
     let mut bytes = [0; 4];
     match get(socket, level, option, &mut bytes)? {
         4 => Ok(i32::from_ne_bytes(bytes)),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// Sets an option that is a number.
+pub(super) fn set_number(socket: Fd, name: Name, number: i32) -> Result<()> {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&number.to_ne_bytes());
+    Value { count: 4, bytes }.set(socket, name)
 }

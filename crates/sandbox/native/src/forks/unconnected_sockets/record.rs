@@ -12,7 +12,7 @@ const DATAGRAM: i32 = 2;
 /// One socket. The guest keeps the memory, and reads the first numbers.
 #[repr(C)]
 pub struct Record {
-    /// The descriptor that leads to it.
+    /// The descriptor that leads to it, or `CLOSED`.
     pub descriptor: Fd,
     /// After it was made anew: 0, or why that failed.
     pub error: i32,
@@ -22,17 +22,17 @@ pub struct Record {
     backlog: i32,
     /// What kind of socket it is.
     pub domain: i32,
-    /// As for `socket`.
+    /// The type argument of `socket(2)`.
     pub kind: i32,
-    /// As for `socket`.
+    /// The protocol argument of `socket(2)`.
     pub protocol: i32,
-    /// Such as `O_NONBLOCK`.
+    /// The flags of `F_GETFL`, for example `O_NONBLOCK`.
     pub file_flags: u32,
     /// The socket's own number: the same for all descriptors that lead to it.
     pub inode: u64,
     address_bytes: u32,
     address: [u8; MAX_ADDRESS_BYTES],
-    /// What was set.
+    /// The values of its options.
     pub options: Options,
 }
 
@@ -41,16 +41,19 @@ const MAX_ADDRESS_BYTES: usize = 128;
 /// What is to be done about a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Look {
+pub enum Handling {
     /// It goes on as it is in a copy.
     Shared = 0,
     /// The record tells how it is made anew.
-    Recorded = 1,
+    Recreated = 1,
     /// It listens, and cannot be made anew as it was.
     Obstacle = 2,
 }
 
 impl Record {
+    /// The descriptor of a socket that was closed after it was recorded.
+    pub const CLOSED: Fd = -1;
+
     /// A record that tells of nothing.
     #[cfg(test)]
     pub fn empty() -> Record {
@@ -59,15 +62,15 @@ impl Record {
     }
 
     /// Looks at a socket, and fills the record.
-    pub fn fill(&mut self, descriptor: Fd) -> Look {
-        let listens = options::number(descriptor, options::SOCKET, options::ACCEPTS)
+    pub fn fill(&mut self, descriptor: Fd) -> Handling {
+        let listens = options::number(descriptor, (options::SOCKET, options::ACCEPTS))
             .is_ok_and(|value| value != 0);
         match self.try_fill(descriptor, listens) {
-            Ok(Some(())) => Look::Recorded,
-            Ok(None) if listens && !self.has_path() => Look::Obstacle,
-            Ok(None) => Look::Shared,
-            Err(_) if listens => Look::Obstacle,
-            Err(_) => Look::Shared,
+            Ok(Some(())) => Handling::Recreated,
+            Ok(None) if listens && !self.has_path() => Handling::Obstacle,
+            Ok(None) => Handling::Shared,
+            Err(_) if listens => Handling::Obstacle,
+            Err(_) => Handling::Shared,
         }
     }
 
@@ -75,9 +78,9 @@ impl Record {
     fn try_fill(&mut self, descriptor: Fd, listens: bool) -> Result<Option<()>> {
         self.descriptor = descriptor;
         self.error = 0;
-        self.domain = options::number(descriptor, options::SOCKET, options::DOMAIN)?;
-        self.kind = options::number(descriptor, options::SOCKET, options::KIND)?;
-        self.protocol = options::number(descriptor, options::SOCKET, options::PROTOCOL)?;
+        self.domain = options::number(descriptor, (options::SOCKET, options::DOMAIN))?;
+        self.kind = options::number(descriptor, (options::SOCKET, options::KIND))?;
+        self.protocol = options::number(descriptor, (options::SOCKET, options::PROTOCOL))?;
         self.inode = status(descriptor)?.inode;
         self.file_flags = file_flags(descriptor)?;
         self.read_address(descriptor)?;

@@ -1,5 +1,5 @@
 use super::options::has_no_others;
-use super::record::{Look, Record};
+use super::record::{Handling, Record};
 use super::{arrange, new_socket};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ const INTERNET: i32 = 2;
 const STREAM: i32 = 1;
 const TCP: i32 = 6;
 
-fn look(socket: &impl AsRawFd) -> (Look, Record) {
+fn look(socket: &impl AsRawFd) -> (Handling, Record) {
     let mut record = Record::empty();
     (record.fill(socket.as_raw_fd()), record)
 }
@@ -17,13 +17,13 @@ fn look(socket: &impl AsRawFd) -> (Look, Record) {
 fn servers_and_bound_sockets_are_recorded() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let (seen, record) = look(&server);
-    assert_eq!(seen, Look::Recorded);
+    assert_eq!(seen, Handling::Recreated);
     assert_eq!(record.backlog(), Some(128));
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (seen, record) = look(&datagrams);
-    assert_eq!((seen, record.backlog()), (Look::Recorded, None));
+    assert_eq!((seen, record.backlog()), (Handling::Recreated, None));
     let six = TcpListener::bind("[::1]:0").unwrap();
-    assert_eq!(look(&six).0, Look::Recorded);
+    assert_eq!(look(&six).0, Handling::Recreated);
 }
 
 #[test]
@@ -31,11 +31,11 @@ fn connections_are_shared() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     let (accepted, _) = server.accept().unwrap();
-    assert_eq!(look(&client).0, Look::Shared);
-    assert_eq!(look(&accepted).0, Look::Shared);
+    assert_eq!(look(&client).0, Handling::Shared);
+    assert_eq!(look(&accepted).0, Handling::Shared);
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagrams.connect(datagrams.local_addr().unwrap()).unwrap();
-    assert_eq!(look(&datagrams).0, Look::Shared);
+    assert_eq!(look(&datagrams).0, Handling::Shared);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_server_is_had_again_at_its_address_with_its_options() {
         set(number, option, value);
     }
     let (seen, record) = look(&server);
-    assert_eq!(seen, Look::Recorded);
+    assert_eq!(seen, Handling::Recreated);
     let address = server.local_addr().unwrap();
     drop(server);
     let fresh = new_socket(INTERNET, STREAM, TCP).unwrap();
@@ -71,7 +71,7 @@ fn a_setting_that_is_not_set_again_is_noticed() {
     const TIMESTAMP: i32 = 29;
     set(server.as_raw_fd(), TIMESTAMP, 1);
     assert!(!has_no_others());
-    assert_eq!(look(&server).0, Look::Obstacle);
+    assert_eq!(look(&server).0, Handling::Obstacle);
     crate::sys::close(fresh);
 }
 
