@@ -13,8 +13,8 @@ use crate::sys::{
 use crate::walls::landlock;
 use crate::walls::privileges;
 
-/// An answer of the head's about its standby, with digits in it that are written over. The host need not wait until Python is ready to do
-/// that: after a fork, every page that it touches must be copied.
+/// The head's answer about its standby, with digits that are written over. Native code sends it, so that the host need not wait for Python:
+/// after a fork, every page that Python touches must be copied.
 pub struct Announcement<'a> {
     /// What is sent.
     pub answer: &'a [u8],
@@ -42,7 +42,7 @@ impl Announcement<'_> {
             let place = place.min(bytes.len());
             write_number(&mut bytes[place..], number);
         }
-        // Who does not listen any more will be missed elsewhere.
+        // A host that is gone is noticed elsewhere.
         let _ = write_all(channel, bytes);
     }
 }

@@ -137,7 +137,7 @@ unsafe extern "C" fn cellblock_stand_by(
     };
     set_signal_mask(before);
     if outcome > 0 {
-        // Who hears of it may take us for the head that we are again.
+        // Last: the host may send the next request at once.
         announcement.send(channel, outcome, left_out);
     }
     outcome
