@@ -2,6 +2,7 @@
 //!
 //! One TOML file with a section for each part. To add a section, add a field to [`Config`].
 
+mod key_places;
 mod mcp;
 mod resolver;
 mod sections;
@@ -9,6 +10,7 @@ mod sections;
 use crate::failure::Usage;
 use cellblock::tools::ApprovalPolicy;
 use clap::Args;
+use key_places::KeyPlaces;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{env, io};
@@ -40,9 +42,9 @@ pub(crate) struct Config {
     /// The file it came from, where there is one.
     #[serde(skip)]
     pub(crate) file: Option<PathBuf>,
-    /// What stands in it.
+    /// Where its keys stand.
     #[serde(skip)]
-    text: String,
+    places: KeyPlaces,
 }
 
 impl Config {
@@ -69,14 +71,14 @@ impl Config {
         let parsed: Result<Config, _> = toml::from_str(text);
         let mut config = parsed.map_err(|error| ConfigProblem::of(&error, text).in_file(path))?;
         config.file = Some(path.to_owned());
-        config.text = text.to_owned();
+        config.places = KeyPlaces::of(text);
         config.mcp.check(path)?;
         Ok(config)
     }
 
     /// Whether the file says something about a key.
     pub(crate) fn says(&self, key: &str) -> bool {
-        resolver::line_of(&self.text, key).is_some()
+        self.places.line_of(key).is_some()
     }
 
     /// A path as the file means it: relative to the directory where the file is.
@@ -147,7 +149,7 @@ impl ConfigProblem {
         };
         ConfigProblem {
             line: at.map(|_| before.matches('\n').count() + 1),
-            section: section(text, before.len()),
+            section: KeyPlaces::of(text).section_at(before.len()),
             message,
             hint,
         }
@@ -167,14 +169,6 @@ impl ConfigProblem {
             None => Usage::plain(message),
         }
     }
-}
-
-/// The head of the table that a place is in.
-fn section(text: &str, at: usize) -> Option<String> {
-    let line_end = text[at..].find('\n').map_or(text.len(), |more| at + more);
-    let heads = text[..line_end].lines().map(str::trim);
-    let head = heads.rev().find(|line| line.starts_with('['))?;
-    Some(head.split('#').next().unwrap_or(head).trim().to_owned())
 }
 
 /// The words between backticks.

@@ -219,7 +219,7 @@ impl<'a> SettingResolver<'a> {
 
     fn place(&self, key: &str) -> (PathBuf, Option<usize>) {
         let path = self.config.file.clone().unwrap_or_default();
-        (path, line_of(&self.config.text, key))
+        (path, self.config.places.line_of(key))
     }
 }
 
@@ -246,52 +246,4 @@ fn in_environment(spec: &SettingSpec) -> Option<(String, String)> {
         let value = std::env::var(&name).ok()?.trim().to_owned();
         (!value.is_empty()).then_some((name, value))
     })
-}
-
-/// The line of a key in a TOML text, found without a full parser.
-pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
-    let mut section = String::new();
-    let mut of_section = None;
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.starts_with('[') {
-            let head = line.trim_start_matches('[').split(']').next();
-            section = head.unwrap_or_default().trim().to_owned();
-            if section == key || section.starts_with(&format!("{key}.")) {
-                of_section = of_section.or(Some(index + 1));
-            }
-            continue;
-        }
-        let Some((name, _)) = line.split_once('=') else {
-            continue;
-        };
-        let name = name.trim();
-        let whole = if section.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{section}.{name}")
-        };
-        if whole == key {
-            return Some(index + 1);
-        }
-    }
-    of_section
-}
-
-#[cfg(test)]
-mod tests {
-    use super::line_of;
-
-    #[test]
-    fn a_key_is_found_by_its_line() {
-        let text = "# mine\nagent.locale = \"zh\"\n[agent]\nmax_steps = 3\n[model.capabilities]\ntools = true\n";
-        let lines = [
-            "agent.locale",
-            "agent.max_steps",
-            "model.capabilities",
-            "model.name",
-        ]
-        .map(|key| line_of(text, key));
-        assert_eq!(lines, [Some(2), Some(4), Some(5), None]);
-    }
 }
