@@ -9,6 +9,7 @@ mod kernel;
 pub mod kernelspec;
 mod message;
 mod notebook;
+mod notebook_outputs;
 mod received;
 mod wire;
 mod zeromq_server;

@@ -2,8 +2,9 @@
 
 use crate::kernel::{Kernel, KernelAbout, Outgoing, SessionOpener, outgoing_queues};
 use crate::message::{Channel, Message, fresh_id};
+use crate::notebook_outputs::NotebookOutputs;
+use cellblock_protocol::memory_when_parsed;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -12,6 +13,9 @@ const PARAMETERS_TAG: &str = "parameters";
 const INJECTED_TAG: &str = "injected-parameters";
 /// The tag of a cell that may fail.
 const MAY_FAIL_TAG: &str = "raises-exception";
+
+/// The memory that a notebook may take. Those with many pictures take less; code that writes notebooks can make small ones that take more.
+const MAX_NOTEBOOK_MEMORY: usize = 1 << 30;
 
 /// A notebook of the form nbformat 4.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +29,9 @@ pub enum NotebookError {
     /// The text is no JSON.
     #[error("the notebook is no JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// It has so many values that it would take too much memory.
+    #[error("the notebook has too many values: it would take more than 1 GiB of memory")]
+    TooLarge,
     /// The JSON is no notebook of the form 4.
     #[error("the file is no notebook of the form nbformat 4")]
     Form,
@@ -54,6 +61,9 @@ pub enum NotebookEnd {
 impl Notebook {
     /// Reads a notebook.
     pub fn parse(text: &str) -> Result<Self, NotebookError> {
+        if memory_when_parsed(text) > MAX_NOTEBOOK_MEMORY {
+            return Err(NotebookError::TooLarge);
+        }
         let Value::Object(document) = serde_json::from_str(text)? else {
             return Err(NotebookError::Form);
         };
@@ -119,14 +129,14 @@ impl Notebook {
     ) -> NotebookEnd {
         let (queues, mut ordered, _control) = outgoing_queues();
         let kernel = Kernel::start(opener, about, queues);
-        let mut displays = Displays::default();
+        let mut outputs = NotebookOutputs::default();
         let mut end = NotebookEnd::Done;
         for place in 0..self.cells().len() {
             let Some(code) = code_of(&self.cells()[place]) else {
                 continue;
             };
-            displays.begin_cell(place);
-            let running = run_cell(&kernel, &mut ordered, &code, &mut displays);
+            outputs.begin_cell(place);
+            let running = run_cell(&kernel, &mut ordered, &code, &mut outputs);
             tokio::pin!(running);
             let reply = loop {
                 tokio::select! {
@@ -148,7 +158,7 @@ impl Notebook {
             }
         }
         kernel.close().await;
-        for (place, outputs) in displays.by_cell {
+        for (place, outputs) in outputs.into_cells() {
             self.cells()[place]["outputs"] = outputs.into();
         }
         end
@@ -166,100 +176,12 @@ impl Notebook {
     }
 }
 
-/// The outputs of cells. A display of an earlier cell can be updated by a later one.
-#[derive(Default)]
-struct Displays {
-    by_cell: BTreeMap<usize, Vec<Value>>,
-    current: usize,
-    /// Where the displays with a name are: the cell and the place among its outputs.
-    named: BTreeMap<String, Vec<(usize, usize)>>,
-    clear_with_next: bool,
-}
-
-impl Displays {
-    fn begin_cell(&mut self, place: usize) {
-        self.current = place;
-        self.clear_with_next = false;
-        self.by_cell.insert(place, Vec::new());
-    }
-
-    fn add(&mut self, kind: &str, content: &Value) {
-        if kind == "clear_output" {
-            match content["wait"].as_bool() {
-                Some(true) => self.clear_with_next = true,
-                _ => self.clear(),
-            }
-            return;
-        }
-        let output = match kind {
-            "stream" => {
-                json!({"output_type": kind, "name": content["name"], "text": content["text"]})
-            }
-            "display_data" => {
-                json!({"output_type": kind, "data": content["data"], "metadata": content["metadata"]})
-            }
-            "execute_result" => json!({
-                "output_type": kind,
-                "data": content["data"],
-                "metadata": content["metadata"],
-                "execution_count": content["execution_count"],
-            }),
-            "error" => json!({
-                "output_type": kind,
-                "ename": content["ename"],
-                "evalue": content["evalue"],
-                "traceback": content["traceback"],
-            }),
-            "update_display_data" => return self.update(content),
-            _ => return,
-        };
-        if std::mem::take(&mut self.clear_with_next) {
-            self.clear();
-        }
-        let outputs = self.by_cell.entry(self.current).or_default();
-        if let (Some(last), "stream") = (outputs.last_mut(), kind)
-            && last["output_type"] == "stream"
-            && last["name"] == output["name"]
-        {
-            let text =
-                [&last["text"], &output["text"]].map(|text| text.as_str().unwrap_or_default());
-            last["text"] = text.concat().into();
-            return;
-        }
-        if let Some(name) = content["transient"]["display_id"].as_str() {
-            let places = self.named.entry(name.to_owned()).or_default();
-            places.push((self.current, outputs.len()));
-        }
-        outputs.push(output);
-    }
-
-    fn update(&mut self, content: &Value) {
-        let name = content["transient"]["display_id"].as_str();
-        let places = name.and_then(|name| self.named.get(name));
-        for (cell, place) in places.into_iter().flatten() {
-            let outputs = self.by_cell.get_mut(cell);
-            if let Some(output) = outputs.and_then(|outputs| outputs.get_mut(*place)) {
-                output["data"] = content["data"].clone();
-                output["metadata"] = content["metadata"].clone();
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        let current = self.current;
-        self.by_cell.insert(current, Vec::new());
-        for places in self.named.values_mut() {
-            places.retain(|(cell, _)| *cell != current);
-        }
-    }
-}
-
 /// Runs one cell. Returns the reply.
 async fn run_cell(
     kernel: &Kernel,
     ordered: &mut mpsc::Receiver<Outgoing>,
     code: &str,
-    displays: &mut Displays,
+    outputs: &mut NotebookOutputs,
 ) -> Message {
     let mut header = Map::new();
     header.insert("msg_id".to_owned(), fresh_id().into());
@@ -275,7 +197,7 @@ async fn run_cell(
     kernel.receive(Channel::Shell, request.clone()).await;
     while let Some(Outgoing { channel, message }) = ordered.recv().await {
         match channel {
-            Channel::Iopub => displays.add(message.kind(), &message.content),
+            Channel::Iopub => outputs.add(message.kind(), &message.content),
             Channel::Shell => return message,
             _ => {}
         }
@@ -339,27 +261,17 @@ mod tests {
         ] {
             assert!(Notebook::parse(text).is_err(), "{text}");
         }
+        let many_values = format!(
+            r#"{{"nbformat": 4, "cells": [{}]}}"#,
+            "[],".repeat(2_500_000)
+        );
+        assert!(matches!(
+            Notebook::parse(&many_values),
+            Err(NotebookError::TooLarge)
+        ));
         let julia =
             json!({"nbformat": 4, "cells": [], "metadata": {"kernelspec": {"language": "julia"}}});
         let refused = Notebook::parse(&julia.to_string());
         assert!(matches!(refused, Err(NotebookError::Language(_))));
-    }
-
-    #[test]
-    fn a_display_is_replaced_where_it_stands() {
-        let mut displays = Displays::default();
-        let shown = |text: &str| json!({"data": {"text/plain": text}, "metadata": {}, "transient": {"display_id": "a"}});
-        displays.begin_cell(0);
-        displays.add("display_data", &shown("one"));
-        displays.begin_cell(3);
-        displays.add("update_display_data", &shown("two"));
-        displays.add("stream", &json!({"name": "stdout", "text": "a"}));
-        displays.add("stream", &json!({"name": "stdout", "text": "b"}));
-        assert_eq!(displays.by_cell[&0][0]["data"]["text/plain"], "two");
-        assert_eq!(displays.by_cell[&3].len(), 1);
-        displays.add("clear_output", &json!({"wait": true}));
-        assert_eq!(displays.by_cell[&3][0]["text"], "ab");
-        displays.add("stream", &json!({"name": "stdout", "text": "c"}));
-        assert_eq!(displays.by_cell[&3][0]["text"], "c");
     }
 }

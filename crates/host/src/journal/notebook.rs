@@ -5,11 +5,15 @@ use cellblock_protocol::{CellResult, MimeBundle, import_statement};
 use cellblock_session::journal::{CellSummary, Journal};
 use serde_json::{Map, Value, json};
 
+/// The memory that structures in displays may take together in one notebook. Code decides what is in them.
+const MAX_STRUCTURE_MEMORY: usize = 256 << 20;
+
 /// A notebook in the form nbformat 4.5.
 pub fn notebook(journal: &Journal) -> Value {
     let summary = journal.summary();
     let mut cells: Vec<Value> = beginning(journal).into_iter().collect();
-    cells.extend(summary.kept().map(of_cell));
+    let mut writer = CellWriter::new();
+    cells.extend(summary.kept().map(|cell| writer.cell(cell)));
     whole(journal, &cells)
 }
 
@@ -18,11 +22,12 @@ pub fn notebook_of_run(journal: &Journal, run: &RunRecord) -> Value {
     let summary = journal.summary();
     let mut cells = vec![words("question", &run.question)];
     cells.extend(beginning(journal));
+    let mut writer = CellWriter::new();
     for cell in summary.kept() {
         let thought = run.thoughts.get(&cell.number);
         let thought = thought.filter(|thought| !thought.trim().is_empty());
         cells.extend(thought.map(|thought| words(&format!("thought-{}", cell.number), thought)));
-        cells.push(of_cell(cell));
+        cells.push(writer.cell(cell));
     }
     if let Some(answer) = &run.answer {
         cells.push(words("answer", &format!("**Final answer**\n\n{answer}")));
@@ -68,54 +73,106 @@ fn beginning(journal: &Journal) -> Option<Value> {
     })
 }
 
-fn of_cell(cell: &CellSummary) -> Value {
-    let result = cell.ended.as_ref().map(|ended| &ended.result);
-    let calls = cell.ended.as_ref().map_or(&[][..], |ended| &ended.calls);
-    let mut metadata = Map::new();
-    if !calls.is_empty() {
-        metadata.insert("cellblock".to_owned(), json!({"tool_calls": calls}));
-    }
-    json!({
-        "cell_type": "code",
-        "id": format!("cell-{}", cell.number),
-        "metadata": metadata,
-        "execution_count": cell.number,
-        "source": cell.cell.code,
-        "outputs": result.map(outputs).unwrap_or_default(),
-    })
+/// Writes the cells of one notebook.
+struct CellWriter {
+    /// The memory that is left for structures.
+    left: usize,
 }
 
-/// Both streams, what was shown, the value, and the exception. Which of them came first within a cell is not known any more.
-fn outputs(result: &CellResult) -> Vec<Value> {
-    let mut outputs = Vec::new();
-    for (name, text) in [("stdout", &result.stdout), ("stderr", &result.stderr)] {
-        if !text.is_empty() {
-            outputs.push(json!({"output_type": "stream", "name": name, "text": text}));
+impl CellWriter {
+    fn new() -> CellWriter {
+        CellWriter {
+            left: MAX_STRUCTURE_MEMORY,
         }
     }
-    for display in &result.displays {
-        outputs.push(json!({"output_type": "display_data", "data": data(display), "metadata": {}}));
+
+    fn cell(&mut self, cell: &CellSummary) -> Value {
+        let result = cell.ended.as_ref().map(|ended| &ended.result);
+        let calls = cell.ended.as_ref().map_or(&[][..], |ended| &ended.calls);
+        let mut metadata = Map::new();
+        if !calls.is_empty() {
+            metadata.insert("cellblock".to_owned(), json!({"tool_calls": calls}));
+        }
+        json!({
+            "cell_type": "code",
+            "id": format!("cell-{}", cell.number),
+            "metadata": metadata,
+            "execution_count": cell.number,
+            "source": cell.cell.code,
+            "outputs": result.map(|result| self.outputs(result)).unwrap_or_default(),
+        })
     }
-    if let Some(value) = &result.value {
-        let mut data = data(&value.mime);
-        data.entry("text/plain")
-            .or_insert_with(|| json!(value.repr));
-        outputs.push(json!({
-            "output_type": "execute_result", "execution_count": result.cell, "data": data, "metadata": {},
-        }));
+
+    /// Both streams, what was shown, the value, and the exception. Which of them came first within a cell is not known any more.
+    fn outputs(&mut self, result: &CellResult) -> Vec<Value> {
+        let mut outputs = Vec::new();
+        for (name, text) in [("stdout", &result.stdout), ("stderr", &result.stderr)] {
+            if !text.is_empty() {
+                outputs.push(json!({"output_type": "stream", "name": name, "text": text}));
+            }
+        }
+        for display in &result.displays {
+            let data = self.data(display);
+            outputs.push(json!({"output_type": "display_data", "data": data, "metadata": {}}));
+        }
+        if let Some(value) = &result.value {
+            let mut data = self.data(&value.mime);
+            data.entry("text/plain")
+                .or_insert_with(|| json!(value.repr));
+            outputs.push(json!({
+                "output_type": "execute_result", "execution_count": result.cell, "data": data, "metadata": {},
+            }));
+        }
+        if let Some(error) = &result.error {
+            let traceback: Vec<&str> = error.traceback.lines().collect();
+            outputs.push(json!({
+                "output_type": "error", "ename": error.type_, "evalue": error.value, "traceback": traceback,
+            }));
+        }
+        outputs
     }
-    if let Some(error) = &result.error {
-        let traceback: Vec<&str> = error.traceback.lines().collect();
-        outputs.push(json!({
-            "output_type": "error", "ename": error.type_, "evalue": error.value, "traceback": traceback,
-        }));
+
+    /// The forms of what was shown. A structure for which there is no memory left is named by a text.
+    fn data(&mut self, bundle: &MimeBundle) -> Map<String, Value> {
+        let mut data = Map::new();
+        for (kind, content) in bundle.iter() {
+            let memory = match content.as_str() {
+                Some(_) => 0,
+                None => content.memory_when_parsed(),
+            };
+            if memory <= self.left {
+                self.left -= memory;
+                data.insert(kind.to_owned(), content.to_value());
+            } else {
+                let text = format!(
+                    "{kind}: {} bytes, left out of the notebook",
+                    content.bytes()
+                );
+                data.entry("text/plain").or_insert_with(|| json!(text));
+            }
+        }
+        data
     }
-    outputs
 }
 
-fn data(bundle: &MimeBundle) -> Map<String, Value> {
-    let forms = bundle.iter();
-    forms
-        .map(|(kind, content)| (kind.to_owned(), content.to_value()))
-        .collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_for_which_there_is_no_memory_are_named() {
+        let small_values = Value::from_iter((0..1000).map(|_| json!({"": 0})));
+        let bundle: MimeBundle = [("application/json".to_owned(), small_values)]
+            .into_iter()
+            .collect();
+        let mut writer = CellWriter { left: 400_000 };
+        let first = writer.data(&bundle);
+        assert!(first["application/json"].is_array());
+        let second = writer.data(&bundle);
+        assert_eq!(
+            second["text/plain"],
+            "application/json: 8001 bytes, left out of the notebook"
+        );
+        assert_eq!(second.len(), 1);
+    }
 }

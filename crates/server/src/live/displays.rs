@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-/// Content up to this size stays in the event.
+/// Content up to this size stays in the event, if its values take no more memory than this either.
 const MAX_INLINE_BYTES: usize = 16 << 10;
+const MAX_INLINE_MEMORY: usize = 64 << 10;
 /// The bytes that the files of one session may take together. Code decides what is shown.
 const MAX_SESSION_BYTES: u64 = 256 << 20;
 
@@ -38,9 +39,10 @@ impl DisplayFiles {
     /// A bundle as JSON, with large parts as references: `{"$file": "displays/NAME", "bytes": N}`. Writes files, so it blocks.
     pub(crate) fn bundle_json(&self, bundle: &MimeBundle) -> Value {
         let parts = bundle.iter().map(|(mime, content)| {
-            let value = match content.bytes() {
-                0..=MAX_INLINE_BYTES => content.to_value(),
-                _ => self.keep(mime, content),
+            let value = if is_large(content) {
+                self.keep(mime, content)
+            } else {
+                content.to_value()
             };
             (mime.to_owned(), value)
         });
@@ -49,9 +51,7 @@ impl DisplayFiles {
 
     /// Whether a bundle has parts that are kept in files.
     pub(crate) fn is_large(bundle: &MimeBundle) -> bool {
-        bundle
-            .iter()
-            .any(|(_, content)| content.bytes() > MAX_INLINE_BYTES)
+        bundle.iter().any(|(_, content)| is_large(content))
     }
 
     fn keep(&self, mime: &str, content: &MimeContent) -> Value {
@@ -115,6 +115,10 @@ impl DisplayFiles {
     }
 }
 
+fn is_large(content: &MimeContent) -> bool {
+    content.bytes() > MAX_INLINE_BYTES || content.memory_when_parsed() > MAX_INLINE_MEMORY
+}
+
 const TYPES: &[(&str, &str)] = &[
     ("application/javascript", "js"),
     ("application/json", "json"),
@@ -151,5 +155,19 @@ fn contents_of(mime: &str, content: &MimeContent) -> Vec<u8> {
         false => STANDARD
             .decode(text.split_ascii_whitespace().collect::<String>())
             .unwrap_or_else(|_| text.as_bytes().to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_json_with_many_values_is_large() {
+        let bundle = |value: Value| MimeBundle::from_iter([("application/json".to_owned(), value)]);
+        let values = Value::from_iter((0..1500).map(|_| json!({"": 0})));
+        assert!(values.to_string().len() < MAX_INLINE_BYTES);
+        assert!(DisplayFiles::is_large(&bundle(values)));
+        assert!(!DisplayFiles::is_large(&bundle(json!({"a": [1, 2, 3]}))));
     }
 }
