@@ -165,7 +165,7 @@ mod tests {
         let bundle: MimeBundle = [("application/json".to_owned(), small_values)]
             .into_iter()
             .collect();
-        let mut writer = CellWriter { left: 400_000 };
+        let mut writer = CellWriter { left: 1_000_000 };
         let first = writer.data(&bundle);
         assert!(first["application/json"].is_array());
         let second = writer.data(&bundle);
