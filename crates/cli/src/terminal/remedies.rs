@@ -163,25 +163,20 @@ fn cause(result: &CellResult) -> Option<Cause<'_>> {
         Obstacle::Disk => Cause::Limit("--disk 10GB"),
         Obstacle::Processes => Cause::Limit("--processes 256"),
         Obstacle::OpenFiles => Cause::Limit("--open-files 8192"),
-        Obstacle::Network => Cause::Network {
-            has_rules: !error.hint.as_deref().is_some_and(is_about_no_network),
-        },
+        Obstacle::Network => Cause::Network { has_rules: true },
+        Obstacle::NoNetwork => Cause::Network { has_rules: false },
         Obstacle::File => Cause::File,
         Obstacle::Package | Obstacle::InstallablePackage => {
-            let name = missing_module(&error.value)?;
-            let package = error.package.as_deref();
+            let package = error.package.as_deref().filter(|name| is_plain(name));
+            // An error of a library that wraps the one of the import has another text.
+            let name = missing_module(&error.value).or(package)?;
             Cause::Module {
                 name,
-                package: package.filter(|name| is_plain(name)).unwrap_or(name),
+                package: package.unwrap_or(name),
                 is_installable: obstacle == Obstacle::InstallablePackage,
             }
         }
     })
-}
-
-/// Whether a session's own hint is the one of sessions without any network.
-fn is_about_no_network(hint: &str) -> bool {
-    hint.starts_with("This session has no network")
 }
 
 /// The module that `No module named 'module.part'` tells of. Code can make the error say anything: only a plain name is repeated.
@@ -283,6 +278,7 @@ mod tests {
             ("processes", "--processes 256"),
             ("open_files", "--open-files 8192"),
             ("network", "--allow-net HOST"),
+            ("no_network", "--allow-net HOST"),
             ("file", "--workspace DIR"),
         ] {
             let told = remedy(Place::Exec, &result("OSError", "", Some(obstacle))).unwrap();
@@ -310,6 +306,35 @@ mod tests {
             remedy(Place::Exec, &missing).unwrap().text,
             "`cv2` is not part of this session: run it with --env NAME, after `cellblock env create NAME cv2`"
         );
+    }
+
+    #[test]
+    fn a_package_is_named_where_a_library_wraps_the_error_of_the_import() {
+        let mut wrapped = result(
+            "ImportError",
+            "Missing optional dependency 'openpyxl'.",
+            Some("package"),
+        );
+        assert_eq!(remedy(Place::Repl, &wrapped), None);
+        let error = wrapped.error.as_mut().unwrap();
+        error.package = Some("openpyxl".to_owned());
+        assert_eq!(
+            remedy(Place::Repl, &wrapped).unwrap().text,
+            "`openpyxl` is not part of this session: `%pip install openpyxl` installs it"
+        );
+    }
+
+    #[test]
+    fn only_a_session_without_any_network_is_said_to_have_none() {
+        let told = |obstacle| {
+            let met = result("OSError", "", Some(obstacle));
+            let remedy = remedy(Place::Exec, &met).unwrap();
+            (remedy.text, remedy.replaces_hint)
+        };
+        let flag = "run it with --allow-net HOST to let it reach a host";
+        assert_eq!(told("network"), (flag.to_owned(), false));
+        let expected = format!("this session has no network: {flag}");
+        assert_eq!(told("no_network"), (expected, true));
     }
 
     #[test]

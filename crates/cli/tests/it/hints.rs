@@ -80,6 +80,18 @@ fn a_hint_names_what_helps_in_the_place_where_it_appears() {
 }
 
 #[test]
+fn a_package_is_named_where_a_library_wraps_the_error_of_its_import() {
+    let code = "
+try:
+    import nowhere
+except ImportError as error:
+    raise ImportError('Missing optional dependency') from error";
+    let said = Place::new().run(["exec", "--stdlib", "-c", code]).stderr;
+    let expected = "hint: `nowhere` is not part of this session: run it with --env NAME, after `cellblock env create NAME nowhere`\n";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn a_notebook_that_is_run_as_a_file_names_the_flags_of_exec() {
     let place = Place::new();
     let cell = serde_json::json!({

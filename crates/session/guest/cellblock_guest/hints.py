@@ -47,7 +47,8 @@ _MEMORY = "memory"
 _DISK = "disk"
 _PROCESSES = "processes"
 _OPEN_FILES = "open_files"
-_NETWORK_WALL = "network"
+_NETWORK_RULES = "network"
+_NETWORK_WALL = "no_network"
 _FILE = "file"
 _PACKAGE = "package"
 _INSTALLABLE_PACKAGE = "installable_package"
@@ -104,7 +105,7 @@ def hint(error: BaseException, workspace: str) -> dict[str, str]:
 
 def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     if _is_refused_host(error):
-        return _network_hint(), _NETWORK_WALL
+        return _of_network()
     if isinstance(error, MemoryError):
         return f"the session's memory limit was reached: {_LESS_MEMORY}", _MEMORY
     if isinstance(error, ModuleNotFoundError):
@@ -118,9 +119,11 @@ def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     return None
 
 
-def _network_hint() -> str:
-    """Why something cannot be reached, and the option that a session is opened with to reach it."""
-    return no_network() + ("." if environ.get(_NETWORK) else ", or open the session with `network`.")
+def _of_network() -> tuple[str, str]:
+    """Why something cannot be reached; where nothing can be, also the option that a session is opened with to reach it."""
+    if environ.get(_NETWORK):
+        return f"{no_network()}.", _NETWORK_RULES
+    return f"{no_network()}, or open the session with `network`.", _NETWORK_WALL
 
 
 def _top_level(error: ModuleNotFoundError) -> str:
@@ -155,9 +158,7 @@ def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | Non
     number = error.errno
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
-        if not has_network_wall():
-            return None
-        return _network_hint(), _NETWORK_WALL
+        return _of_network() if has_network_wall() else None
     if number == ENOMEM:
         return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}", _MEMORY
     if number in (ENOSPC, EDQUOT, EFBIG):

@@ -13,10 +13,11 @@ fn hint(code: &str) -> (String, Option<String>) {
 
 #[test]
 fn a_refused_connection_says_that_there_is_no_network_and_what_would_help() {
-    let (value, _) =
-        hint("import socket\nsocket.create_connection(('93.184.216.34', 80), timeout=5)");
+    let code = "import socket\nsocket.create_connection(('93.184.216.34', 80), timeout=5)";
+    let error = session().run(code).error.unwrap();
     let why = "; this session has no network: hand the data in as a file in the workspace, or fetch it through a tool";
-    assert!(value.ends_with(why), "{value}");
+    assert!(error.value.ends_with(why), "{}", error.value);
+    assert_eq!(error.obstacle, Some(Obstacle::NoNetwork));
 }
 
 #[test]
