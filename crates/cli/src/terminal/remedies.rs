@@ -1,6 +1,7 @@
 //! What helps against a limit or a wall in the place where an error is shown: the flag or the command, by its name there.
 
 use cellblock::{CellResult, Obstacle, Status};
+use std::path::Path;
 
 /// The command that shows an error to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,24 @@ impl Place {
     }
 }
 
+/// Whose directory the workspace of a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkspaceKind {
+    /// One that was made for the session.
+    Fresh,
+    /// One that the person named. To name a directory helps no more.
+    Named,
+}
+
+impl WorkspaceKind {
+    pub(crate) fn of(directory: Option<&Path>) -> WorkspaceKind {
+        match directory {
+            Some(_) => WorkspaceKind::Named,
+            None => WorkspaceKind::Fresh,
+        }
+    }
+}
+
 /// What a cell ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause<'a> {
@@ -101,14 +120,20 @@ pub(crate) struct Remedy {
 }
 
 /// What helps here; nothing where no flag and no command would.
-pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
+pub(crate) fn remedy(
+    place: Place,
+    workspace: WorkspaceKind,
+    result: &CellResult,
+) -> Option<Remedy> {
     let cause = cause(result)?;
-    let needs_no_flag = match cause {
+    let has_no_flag = match cause {
         Cause::Time => place.has_model(),
         Cause::Module { is_installable, .. } => place.has_model() && is_installable,
-        Cause::Limit(_) | Cause::Network { .. } | Cause::File => false,
+        // In a chat a file can be attached in any case.
+        Cause::File => workspace == WorkspaceKind::Named && place != Place::Chat,
+        Cause::Limit(_) | Cause::Network { .. } => false,
     };
-    if needs_no_flag {
+    if has_no_flag {
         return None;
     }
     let (text, replaces_hint) = match cause {
@@ -220,7 +245,7 @@ mod tests {
     #[test]
     fn every_place_names_its_own_way_to_more_memory() {
         let met = result("MemoryLimit", "", Some("memory"));
-        let told = |place| remedy(place, &met).unwrap().text;
+        let told = |place| remedy(place, WorkspaceKind::Fresh, &met).unwrap().text;
         let by_place = [
             (Place::Exec, "run it with --memory 8GB to allow more"),
             (
@@ -254,7 +279,8 @@ mod tests {
         let missing =
             |obstacle| result("ModuleNotFoundError", "No module named 'x'", Some(obstacle));
         let (without, with) = (missing("package"), missing("installable_package"));
-        let told = |place, result| remedy(place, result).map(|remedy| remedy.text);
+        let told =
+            |place, result| remedy(place, WorkspaceKind::Fresh, result).map(|remedy| remedy.text);
         assert_eq!(told(Place::Mcp, &with), None);
         assert_eq!(told(Place::Ask, &with), None);
         for (place, flag) in [
@@ -281,10 +307,22 @@ mod tests {
             ("no_network", "--allow-net HOST"),
             ("file", "--workspace DIR"),
         ] {
-            let told = remedy(Place::Exec, &result("OSError", "", Some(obstacle))).unwrap();
+            let told = remedy(
+                Place::Exec,
+                WorkspaceKind::Fresh,
+                &result("OSError", "", Some(obstacle)),
+            )
+            .unwrap();
             assert!(told.text.contains(flag), "{obstacle}: {}", told.text);
         }
-        assert_eq!(remedy(Place::Exec, &result("OSError", "", None)), None);
+        assert_eq!(
+            remedy(
+                Place::Exec,
+                WorkspaceKind::Fresh,
+                &result("OSError", "", None)
+            ),
+            None
+        );
     }
 
     #[test]
@@ -297,13 +335,17 @@ mod tests {
         let error = missing.error.as_mut().unwrap();
         error.package = Some("opencv-python-headless".to_owned());
         assert_eq!(
-            remedy(Place::Repl, &missing).unwrap().text,
+            remedy(Place::Repl, WorkspaceKind::Fresh, &missing)
+                .unwrap()
+                .text,
             "`cv2`, a module of the package opencv-python-headless, is not part of this session: `%pip install opencv-python-headless` installs it"
         );
         let error = missing.error.as_mut().unwrap();
         error.package = Some("x; rm -rf ~".to_owned());
         assert_eq!(
-            remedy(Place::Exec, &missing).unwrap().text,
+            remedy(Place::Exec, WorkspaceKind::Fresh, &missing)
+                .unwrap()
+                .text,
             "`cv2` is not part of this session: run it with --env NAME, after `cellblock env create NAME cv2`"
         );
     }
@@ -315,11 +357,13 @@ mod tests {
             "Missing optional dependency 'openpyxl'.",
             Some("package"),
         );
-        assert_eq!(remedy(Place::Repl, &wrapped), None);
+        assert_eq!(remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped), None);
         let error = wrapped.error.as_mut().unwrap();
         error.package = Some("openpyxl".to_owned());
         assert_eq!(
-            remedy(Place::Repl, &wrapped).unwrap().text,
+            remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped)
+                .unwrap()
+                .text,
             "`openpyxl` is not part of this session: `%pip install openpyxl` installs it"
         );
     }
@@ -328,7 +372,7 @@ mod tests {
     fn only_a_session_without_any_network_is_said_to_have_none() {
         let told = |obstacle| {
             let met = result("OSError", "", Some(obstacle));
-            let remedy = remedy(Place::Exec, &met).unwrap();
+            let remedy = remedy(Place::Exec, WorkspaceKind::Fresh, &met).unwrap();
             (remedy.text, remedy.replaces_hint)
         };
         let flag = "run it with --allow-net HOST to let it reach a host";
@@ -351,9 +395,26 @@ mod tests {
                 "`cellblock jupyter install -- --workspace DIR`",
             ),
         ] {
-            let text = remedy(place, &missing).unwrap().text;
+            let text = remedy(place, WorkspaceKind::Fresh, &missing).unwrap().text;
             assert!(text.contains(way), "{place:?}: {text}");
         }
+    }
+
+    #[test]
+    fn a_person_who_named_a_workspace_is_not_told_to_name_one() {
+        let missing = result("FileNotFoundError", "", Some("file"));
+        let told = |place| remedy(place, WorkspaceKind::Named, &missing).map(|remedy| remedy.text);
+        for place in [
+            Place::Exec,
+            Place::Repl,
+            Place::Ask,
+            Place::Mcp,
+            Place::Kernel,
+        ] {
+            assert_eq!(told(place), None, "{place:?}");
+        }
+        let text = told(Place::Chat).unwrap();
+        assert!(text.contains("/attach PATH"), "{text}");
     }
 
     #[test]
