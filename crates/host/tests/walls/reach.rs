@@ -248,6 +248,8 @@ fn where_the_network_is_the_hosts_names_are_found_as_on_the_host() {
         let shown = run(&session, "print(open('/etc/resolv.conf').read(), end='')").stdout;
         assert_eq!(shown, resolver);
     }
+    let sources = run(&session, "print(open('/etc/nsswitch.conf').read())").stdout;
+    assert!(sources.contains("hosts: files dns"), "{sources}");
     // What fails there is no doing of a wall, and no message says so.
     let unknown = run(
         &session,
