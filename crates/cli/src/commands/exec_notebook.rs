@@ -25,7 +25,7 @@ impl NotebookFile<'_> {
         let place = ReplacedFile::find(self.path).map_err(unreadable)?;
         let text = place.read(MAX_NOTEBOOK_BYTES).map_err(unreadable)?;
         let text = String::from_utf8(text)
-            .map_err(|_| Usage::plain(format!("{name} cannot be read: it is no text")))?;
+            .map_err(|_| Usage::plain(format!("{name} cannot be read: it is not UTF-8 text")))?;
         let mut notebook =
             Notebook::parse(&text).map_err(|error| Usage::plain(format!("{name}: {error}")))?;
         let seed = std::mem::take(&mut self.options.seed);
