@@ -319,8 +319,9 @@ def test_a_hint_names_the_option_of_this_package_that_helps():
     opened = 'open the session with network=Network("HOST") to let it reach a host'
     said = "This session may reach only example.org."
     assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: {said}", f"hint: {opened}"]
-    said = "This session has no network: hand the data in as a file."
-    assert hints_of("URLError", hint=said, obstacle="network") == [f"hint: this session has no network: {opened}"]
+    for said in "This session has no network: hand the data in as a file.", "In other words.":
+        assert hints_of("URLError", hint=said, obstacle="no_network") == [f"hint: this session has no network: {opened}"]
+    assert hints_of("URLError", hint="It is refused.", obstacle="of a later version") == ["hint: It is refused."]
     missing = "ModuleNotFoundError", "No module named 'sklearn.svm'", "ask for them with install_packages.", "failure", "package"
     opened = "is not part of this session: open it with env=Env"
     assert hints_of(*missing, "sklearn") == [f'hint: `sklearn` {opened}("sklearn")']
@@ -328,6 +329,10 @@ def test_a_hint_names_the_option_of_this_package_that_helps():
     assert hints_of(*missing, "scikit-learn") == [named]
     assert hints_of(*missing, "x; rm -rf ~") == [f'hint: `sklearn` {opened}("sklearn")']
     assert hints_of("ModuleNotFoundError", "No module named 'x; rm -rf ~'", obstacle="package") == []
+    wrapped = "ImportError", "Missing optional dependency 'openpyxl'.", "It is not part of this session.", "failure", "package"
+    assert hints_of(*wrapped) == ["hint: It is not part of this session."]
+    assert hints_of(*wrapped, "x; rm -rf ~") == ["hint: It is not part of this session."]
+    assert hints_of(*wrapped, "openpyxl") == [f'hint: `openpyxl` {opened}("openpyxl")']
     [put] = hints_of("FileNotFoundError", obstacle="file", hint="It is not there.")
     assert put.startswith("hint: the session sees only the files of its workspace: put the file there with `files.upload(path)`")
     assert hints_of("ValueError", "v") == []

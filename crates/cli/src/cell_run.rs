@@ -1,8 +1,8 @@
 //! Runs a cell for a person: prints its output as it comes, answers `input()`, handles Ctrl-C, and prints the result.
 
 use crate::terminal::{
-    Console, DisplayText, LiveText, Place, ShownHint, Spinner, Style, ending, error_text,
-    file_lines, remedy,
+    Console, DisplayText, LiveText, Place, ShownHint, Spinner, Style, WorkspaceKind, ending,
+    error_text, file_lines, remedy,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -340,6 +340,7 @@ pub(crate) fn print_outcome(
     finished: &FinishedCell,
     limit: Duration,
     place: Place,
+    workspace: WorkspaceKind,
     console: &Console,
 ) -> io::Result<()> {
     let result = &finished.result;
@@ -352,7 +353,7 @@ pub(crate) fn print_outcome(
     if let Some(ending) = ending(result, limit) {
         console.error(&ending);
     }
-    let remedy = remedy(place, result);
+    let remedy = remedy(place, workspace, result);
     let hint = match &remedy {
         Some(remedy) if remedy.replaces_hint => ShownHint::LeftOut,
         _ => ShownHint::BelowTheError,

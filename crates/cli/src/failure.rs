@@ -41,7 +41,7 @@ impl Usage {
     pub(crate) fn misplaced_json(right: &str) -> Error {
         Usage::hinted(
             "--json stands before the subcommand",
-            format!("write it behind, as in `cellblock {right}`"),
+            format!("write it after the subcommand, as in `cellblock {right}`"),
         )
     }
 }

@@ -207,7 +207,7 @@ fn error(choices: &mut Choices<'_>) -> Value {
         ("traceback", json!(text(choices))),
         ("frames", json!(frames)),
         ("hint", json!(text(choices))),
-        ("obstacle", json!("network")),
+        ("obstacle", json!("no_network")),
         ("package", json!(text(choices))),
     ];
     Value::Object(object(choices, fields))

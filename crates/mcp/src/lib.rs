@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod open_requests;
 mod server;
 
 pub use crate::client::{

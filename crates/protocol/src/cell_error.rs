@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::value::StrDeserializer;
+use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The exception that ended a cell.
@@ -23,8 +24,12 @@ pub struct CellError {
     /// A hint what to do about the error, where there is one: that the session has no network, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What the code ran into, for programs that know what helps against it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the code ran into, for programs that know what helps against it. An obstacle that a later version names is read as none.
+    #[serde(
+        default,
+        deserialize_with = "known_obstacle",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub obstacle: Option<Obstacle>,
     /// The package that has a missing module, by its name in an index: `scikit-learn` for `sklearn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,14 +48,25 @@ pub enum Obstacle {
     Processes,
     /// The limit of open files.
     OpenFiles,
-    /// The network: there is none, or the rules do not name the host.
+    /// The network: the rules of the session do not name the host.
     Network,
+    /// The network: the session has none.
+    NoNetwork,
     /// A file that is not in the session, where files of the host are not visible.
     File,
     /// A package that the session does not have, and that code cannot ask for.
     Package,
     /// A package that the session does not have, and that its tool `install_packages` can bring.
     InstallablePackage,
+}
+
+/// Reads an obstacle that this version knows.
+fn known_obstacle<'de, D: Deserializer<'de>>(read: D) -> Result<Option<Obstacle>, D::Error> {
+    let name = Option::<String>::deserialize(read)?;
+    Ok(name.and_then(|name| {
+        let name: StrDeserializer<'_, serde::de::value::Error> = name.as_str().into_deserializer();
+        Obstacle::deserialize(name).ok()
+    }))
 }
 
 /// One step of a traceback.

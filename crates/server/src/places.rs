@@ -43,7 +43,7 @@ impl SessionPlaces {
 }
 
 impl Place {
-    /// Keeps the place until a session has ended that is in no list.
+    /// Keeps the place until the session has ended. For sessions that are in none of the server's lists.
     pub(crate) fn hold_until_end(self, session: &Session) {
         // The log of a session closes with it, and reading it keeps no session alive.
         let mut log = session.logs();

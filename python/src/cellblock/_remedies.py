@@ -11,8 +11,6 @@ _LIMITS = {
     "processes": "processes=256",
     "open_files": "open_files=8192",
 }
-# How the session's own hint begins where it has no network at all.
-_NO_NETWORK = "This session has no network"
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 
@@ -24,16 +22,17 @@ def hints(status: str, error: dict[str, Any] | None) -> list[str]:
     hint = error.get("hint") or ""
     if obstacle in ("package", "installable_package"):
         module, package = _missing(error)
-        if module is None:
-            return []
-        what = f"`{module}`" if package in (module, None) else f"`{module}`, a module of the package {package},"
-        return [f'{what} is not part of this session: open it with env=Env("{package or module}")']
+        named = module or package
+        if named is None:
+            return [hint] if hint else []
+        what = f"`{named}`" if package in (named, None) else f"`{named}`, a module of the package {package},"
+        return [f'{what} is not part of this session: open it with env=Env("{package or named}")']
     if obstacle == "file":
         put = "put the file there with `files.upload(path)`, or open the session with workspace=DIR"
         return [f"the session sees only the files of its workspace: {put}"]
-    if obstacle == "network":
+    if obstacle in ("network", "no_network"):
         opened = 'open the session with network=Network("HOST") to let it reach a host'
-        return [f"this session has no network: {opened}"] if hint.startswith(_NO_NETWORK) else [*filter(None, [hint]), opened]
+        return [f"this session has no network: {opened}"] if obstacle == "no_network" else [*filter(None, [hint]), opened]
     helps = [f"open the session with limits=Limits({_LIMITS[obstacle]}) to allow more"] if obstacle in _LIMITS else []
     return [*filter(None, [hint]), *helps]
 

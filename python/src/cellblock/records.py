@@ -55,9 +55,9 @@ class Frame(NamedTuple):
 class CellError(NamedTuple):
     """The exception that ended a cell: class, message, traceback with your own frames, and a hint where one is known.
 
-    `obstacle` is the limit or wall that the code ran into: `memory`, `disk`, `processes`, `open_files`, `network`, `file`,
-    `package`, or `installable_package` where the session has a tool that installs it. `package` is the package that has a
-    missing module.
+    `obstacle` is the limit or wall that the code ran into: `memory`, `disk`, `processes`, `open_files`, `network` where the
+    rules do not name the host, `no_network`, `file`, `package`, or `installable_package` where the session has a tool that
+    installs it. `package` is the package that has a missing module.
     """
 
     type: str

@@ -2,8 +2,8 @@
 
 use super::labels::{Heading, Labels};
 use crate::terminal::{
-    CheckpointNotice, Console, LiveText, Place, Spinner, Style, highlight, next_crash,
-    print_restored, remedy,
+    CheckpointNotice, Console, LiveText, Place, Spinner, Style, WorkspaceKind, highlight,
+    next_crash, print_restored, remedy,
 };
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
@@ -21,6 +21,7 @@ const MAX_PREVIEW_CHARS: usize = 60;
 pub(crate) struct Display {
     console: Console,
     place: Place,
+    workspace: WorkspaceKind,
     labels: Labels,
     is_live: bool,
     spinner: Spinner,
@@ -45,12 +46,18 @@ struct PrintedReply {
 }
 
 impl Display {
-    pub(crate) fn new(console: &Console, place: Place, labels: Labels) -> Arc<Display> {
+    pub(crate) fn new(
+        console: &Console,
+        place: Place,
+        workspace: WorkspaceKind,
+        labels: Labels,
+    ) -> Arc<Display> {
         let is_live = console.err_is_terminal();
         let spinner = Spinner::new(console);
         Arc::new(Display {
             console: console.clone(),
             place,
+            workspace,
             labels,
             is_live,
             spinner,
@@ -286,7 +293,7 @@ impl Display {
                 );
             }
         }
-        if let Some(remedy) = remedy(self.place, result) {
+        if let Some(remedy) = remedy(self.place, self.workspace, result) {
             self.console.hint(&remedy.text);
         }
         print_restored(&result.state, &self.console);

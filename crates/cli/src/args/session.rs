@@ -2,6 +2,7 @@
 
 use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
 use crate::failure::Usage;
+use crate::terminal::WorkspaceKind;
 use cellblock::env::Dirs;
 use cellblock::{
     Arming, ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Replay, Rung, Seed,
@@ -189,6 +190,11 @@ impl SessionArgs {
     /// Whether cells without a checkpoint run again after a crash.
     pub(crate) fn replay(&self) -> Replay {
         (!self.no_replay).into()
+    }
+
+    /// Whose directory the workspace is.
+    pub(crate) fn workspace_kind(&self) -> WorkspaceKind {
+        WorkspaceKind::of(self.workspace.as_deref())
     }
 
     /// The options of the session that the flags describe, checked.

@@ -196,7 +196,8 @@ impl ExecArgs {
             return Ok(());
         }
         if !is_plain_exit(result) {
-            print_outcome(finished, limit, Place::Exec, console)?;
+            let workspace = self.session.workspace_kind();
+            print_outcome(finished, limit, Place::Exec, workspace, console)?;
         } else if finished.is_mid_line && console.out_is_terminal() {
             console.print("\n")?;
         }

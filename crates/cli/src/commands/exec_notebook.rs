@@ -1,10 +1,10 @@
 //! `cellblock exec notebook.ipynb`: runs a notebook, and writes its outputs back.
 
 use super::exec::{NotebookFile, exit_status};
-use super::jupyter::{HostOpener, about, advice, notebook_host};
+use super::jupyter::{HostOpener, KernelAdvice, about, advice, notebook_host};
 use crate::cell_run::Signals;
 use crate::failure::Usage;
-use crate::terminal::{Console, Place};
+use crate::terminal::{Console, Place, WorkspaceKind};
 use anyhow::Context as _;
 use cellblock::{ReplacedFile, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
@@ -25,7 +25,7 @@ impl NotebookFile<'_> {
         let place = ReplacedFile::find(self.path).map_err(unreadable)?;
         let text = place.read(MAX_NOTEBOOK_BYTES).map_err(unreadable)?;
         let text = String::from_utf8(text)
-            .map_err(|_| Usage::plain(format!("{name} cannot be read: it is no text")))?;
+            .map_err(|_| Usage::plain(format!("{name} cannot be read: it is not UTF-8 text")))?;
         let mut notebook =
             Notebook::parse(&text).map_err(|error| Usage::plain(format!("{name}: {error}")))?;
         let seed = std::mem::take(&mut self.options.seed);
@@ -41,7 +41,11 @@ impl NotebookFile<'_> {
             Ok(host) => host?,
             Err(stopped) => return super::exec::stopped_status(stopped),
         };
-        let about = about(&host, |result| advice(Place::Exec, result));
+        let advice: KernelAdvice = match WorkspaceKind::of(self.options.workspace.as_deref()) {
+            WorkspaceKind::Fresh => |result| advice(Place::Exec, WorkspaceKind::Fresh, result),
+            WorkspaceKind::Named => |result| advice(Place::Exec, WorkspaceKind::Named, result),
+        };
+        let about = about(&host, advice);
         let options = self.options;
         let opener = Arc::new(HostOpener { host, options });
         let (interrupt, interrupts) = mpsc::channel(1);

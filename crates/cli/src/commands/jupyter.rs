@@ -5,7 +5,7 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Place, remedy};
+use crate::terminal::{Console, Place, WorkspaceKind, remedy};
 use anyhow::Context as _;
 use cellblock::env::{EnvironmentStatus, Requirements};
 use cellblock::{CellResult, Host, Preload, Session, SessionOptions, Shell};
@@ -229,16 +229,23 @@ pub(crate) async fn notebook_host(
     environment.build(builder, None, console).await
 }
 
-/// What helps against the limit or the wall that a cell of a notebook ran into.
-pub(crate) fn advice(place: Place, result: &CellResult) -> Option<Advice> {
-    remedy(place, result).map(|remedy| Advice {
+/// What a kernel adds to the error of a cell.
+pub(crate) type KernelAdvice = fn(&CellResult) -> Option<Advice>;
+
+/// What helps in this place against the limit or the wall that a cell of a notebook ran into.
+pub(crate) fn advice(
+    place: Place,
+    workspace: WorkspaceKind,
+    result: &CellResult,
+) -> Option<Advice> {
+    remedy(place, workspace, result).map(|remedy| Advice {
         text: remedy.text,
         replaces_hint: remedy.replaces_hint,
     })
 }
 
 /// What the kernel of a host tells about itself, and what it advises.
-pub(crate) fn about(host: &Host, advice: fn(&CellResult) -> Option<Advice>) -> KernelAbout {
+pub(crate) fn about(host: &Host, advice: KernelAdvice) -> KernelAbout {
     KernelAbout {
         python_version: host.environment().interpreter.version.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -276,7 +283,11 @@ async fn run_kernel(args: &KernelArgs, console: &Console) -> anyhow::Result<Exit
     }
     options.shell = Shell::Ipython;
     let host = notebook_host(&python, &args.environment, console).await?;
-    let about = about(&host, |result| advice(Place::Kernel, result));
+    let advice: KernelAdvice = match session.workspace_kind() {
+        WorkspaceKind::Fresh => |result| advice(Place::Kernel, WorkspaceKind::Fresh, result),
+        WorkspaceKind::Named => |result| advice(Place::Kernel, WorkspaceKind::Named, result),
+    };
+    let about = about(&host, advice);
     let opener = Arc::new(HostOpener { host, options });
     let (interrupt, interrupts) = mpsc::channel(1);
     let serving = serve(&connection, opener, about, interrupts);

@@ -6,7 +6,7 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Place, remedy};
+use crate::terminal::{Console, Place, WorkspaceKind, remedy};
 use anyhow::Context as _;
 use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
 use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner, names};
@@ -83,6 +83,10 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
+    let advice: fn(&Value) -> Option<String> = match args.session.workspace_kind() {
+        WorkspaceKind::Fresh => |result| advice(WorkspaceKind::Fresh, result),
+        WorkspaceKind::Named => |result| advice(WorkspaceKind::Named, result),
+    };
     let policy = args.approval.policy(&config);
     let audience = match policy.allows(names::INSTALL_PACKAGES, Effects::Outside) {
         true => Audience::McpClientsWithInstall,
@@ -120,10 +124,10 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
 }
 
 /// The flag that helps against the limit that a cell ran into.
-fn advice(result: &Value) -> Option<String> {
+fn advice(workspace: WorkspaceKind, result: &Value) -> Option<String> {
     result.get("error").filter(|error| error.is_object())?;
     let result = CellResult::deserialize(result).ok()?;
-    let remedy = remedy(Place::Mcp, &result)?;
+    let remedy = remedy(Place::Mcp, workspace, &result)?;
     Some(format!("Hint: {}.", remedy.text))
 }
 

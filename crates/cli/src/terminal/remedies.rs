@@ -1,6 +1,7 @@
 //! What helps against a limit or a wall in the place where an error is shown: the flag or the command, by its name there.
 
 use cellblock::{CellResult, Obstacle, Status};
+use std::path::Path;
 
 /// The command that shows an error to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,24 @@ impl Place {
     }
 }
 
+/// Whose directory the workspace of a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkspaceKind {
+    /// One that was made for the session.
+    Fresh,
+    /// One that the person named. To name a directory helps no more.
+    Named,
+}
+
+impl WorkspaceKind {
+    pub(crate) fn of(directory: Option<&Path>) -> WorkspaceKind {
+        match directory {
+            Some(_) => WorkspaceKind::Named,
+            None => WorkspaceKind::Fresh,
+        }
+    }
+}
+
 /// What a cell ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause<'a> {
@@ -101,14 +120,20 @@ pub(crate) struct Remedy {
 }
 
 /// What helps here; nothing where no flag and no command would.
-pub(crate) fn remedy(place: Place, result: &CellResult) -> Option<Remedy> {
+pub(crate) fn remedy(
+    place: Place,
+    workspace: WorkspaceKind,
+    result: &CellResult,
+) -> Option<Remedy> {
     let cause = cause(result)?;
-    let needs_no_flag = match cause {
+    let has_no_flag = match cause {
         Cause::Time => place.has_model(),
         Cause::Module { is_installable, .. } => place.has_model() && is_installable,
-        Cause::Limit(_) | Cause::Network { .. } | Cause::File => false,
+        // In a chat a file can be attached in any case.
+        Cause::File => workspace == WorkspaceKind::Named && place != Place::Chat,
+        Cause::Limit(_) | Cause::Network { .. } => false,
     };
-    if needs_no_flag {
+    if has_no_flag {
         return None;
     }
     let (text, replaces_hint) = match cause {
@@ -163,25 +188,20 @@ fn cause(result: &CellResult) -> Option<Cause<'_>> {
         Obstacle::Disk => Cause::Limit("--disk 10GB"),
         Obstacle::Processes => Cause::Limit("--processes 256"),
         Obstacle::OpenFiles => Cause::Limit("--open-files 8192"),
-        Obstacle::Network => Cause::Network {
-            has_rules: !error.hint.as_deref().is_some_and(is_about_no_network),
-        },
+        Obstacle::Network => Cause::Network { has_rules: true },
+        Obstacle::NoNetwork => Cause::Network { has_rules: false },
         Obstacle::File => Cause::File,
         Obstacle::Package | Obstacle::InstallablePackage => {
-            let name = missing_module(&error.value)?;
-            let package = error.package.as_deref();
+            let package = error.package.as_deref().filter(|name| is_plain(name));
+            // An error of a library that wraps the one of the import has another text.
+            let name = missing_module(&error.value).or(package)?;
             Cause::Module {
                 name,
-                package: package.filter(|name| is_plain(name)).unwrap_or(name),
+                package: package.unwrap_or(name),
                 is_installable: obstacle == Obstacle::InstallablePackage,
             }
         }
     })
-}
-
-/// Whether a session's own hint is the one of sessions without any network.
-fn is_about_no_network(hint: &str) -> bool {
-    hint.starts_with("This session has no network")
 }
 
 /// The module that `No module named 'module.part'` tells of. Code can make the error say anything: only a plain name is repeated.
@@ -225,7 +245,7 @@ mod tests {
     #[test]
     fn every_place_names_its_own_way_to_more_memory() {
         let met = result("MemoryLimit", "", Some("memory"));
-        let told = |place| remedy(place, &met).unwrap().text;
+        let told = |place| remedy(place, WorkspaceKind::Fresh, &met).unwrap().text;
         let by_place = [
             (Place::Exec, "run it with --memory 8GB to allow more"),
             (
@@ -259,7 +279,8 @@ mod tests {
         let missing =
             |obstacle| result("ModuleNotFoundError", "No module named 'x'", Some(obstacle));
         let (without, with) = (missing("package"), missing("installable_package"));
-        let told = |place, result| remedy(place, result).map(|remedy| remedy.text);
+        let told =
+            |place, result| remedy(place, WorkspaceKind::Fresh, result).map(|remedy| remedy.text);
         assert_eq!(told(Place::Mcp, &with), None);
         assert_eq!(told(Place::Ask, &with), None);
         for (place, flag) in [
@@ -283,12 +304,25 @@ mod tests {
             ("processes", "--processes 256"),
             ("open_files", "--open-files 8192"),
             ("network", "--allow-net HOST"),
+            ("no_network", "--allow-net HOST"),
             ("file", "--workspace DIR"),
         ] {
-            let told = remedy(Place::Exec, &result("OSError", "", Some(obstacle))).unwrap();
+            let told = remedy(
+                Place::Exec,
+                WorkspaceKind::Fresh,
+                &result("OSError", "", Some(obstacle)),
+            )
+            .unwrap();
             assert!(told.text.contains(flag), "{obstacle}: {}", told.text);
         }
-        assert_eq!(remedy(Place::Exec, &result("OSError", "", None)), None);
+        assert_eq!(
+            remedy(
+                Place::Exec,
+                WorkspaceKind::Fresh,
+                &result("OSError", "", None)
+            ),
+            None
+        );
     }
 
     #[test]
@@ -301,15 +335,50 @@ mod tests {
         let error = missing.error.as_mut().unwrap();
         error.package = Some("opencv-python-headless".to_owned());
         assert_eq!(
-            remedy(Place::Repl, &missing).unwrap().text,
+            remedy(Place::Repl, WorkspaceKind::Fresh, &missing)
+                .unwrap()
+                .text,
             "`cv2`, a module of the package opencv-python-headless, is not part of this session: `%pip install opencv-python-headless` installs it"
         );
         let error = missing.error.as_mut().unwrap();
         error.package = Some("x; rm -rf ~".to_owned());
         assert_eq!(
-            remedy(Place::Exec, &missing).unwrap().text,
+            remedy(Place::Exec, WorkspaceKind::Fresh, &missing)
+                .unwrap()
+                .text,
             "`cv2` is not part of this session: run it with --env NAME, after `cellblock env create NAME cv2`"
         );
+    }
+
+    #[test]
+    fn a_package_is_named_where_a_library_wraps_the_error_of_the_import() {
+        let mut wrapped = result(
+            "ImportError",
+            "Missing optional dependency 'openpyxl'.",
+            Some("package"),
+        );
+        assert_eq!(remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped), None);
+        let error = wrapped.error.as_mut().unwrap();
+        error.package = Some("openpyxl".to_owned());
+        assert_eq!(
+            remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped)
+                .unwrap()
+                .text,
+            "`openpyxl` is not part of this session: `%pip install openpyxl` installs it"
+        );
+    }
+
+    #[test]
+    fn only_a_session_without_any_network_is_said_to_have_none() {
+        let told = |obstacle| {
+            let met = result("OSError", "", Some(obstacle));
+            let remedy = remedy(Place::Exec, WorkspaceKind::Fresh, &met).unwrap();
+            (remedy.text, remedy.replaces_hint)
+        };
+        let flag = "run it with --allow-net HOST to let it reach a host";
+        assert_eq!(told("network"), (flag.to_owned(), false));
+        let expected = format!("this session has no network: {flag}");
+        assert_eq!(told("no_network"), (expected, true));
     }
 
     #[test]
@@ -326,9 +395,26 @@ mod tests {
                 "`cellblock jupyter install -- --workspace DIR`",
             ),
         ] {
-            let text = remedy(place, &missing).unwrap().text;
+            let text = remedy(place, WorkspaceKind::Fresh, &missing).unwrap().text;
             assert!(text.contains(way), "{place:?}: {text}");
         }
+    }
+
+    #[test]
+    fn a_person_who_named_a_workspace_is_not_told_to_name_one() {
+        let missing = result("FileNotFoundError", "", Some("file"));
+        let told = |place| remedy(place, WorkspaceKind::Named, &missing).map(|remedy| remedy.text);
+        for place in [
+            Place::Exec,
+            Place::Repl,
+            Place::Ask,
+            Place::Mcp,
+            Place::Kernel,
+        ] {
+            assert_eq!(told(place), None, "{place:?}");
+        }
+        let text = told(Place::Chat).unwrap();
+        assert!(text.contains("/attach PATH"), "{text}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ const OBSTACLES: [(&str, &str, &str, &str); 9] = [
         "open('sales.csv')",
         "hint: the session sees only the files of its workspace: run it with --workspace DIR to work in the directory of the file\n",
         "hint: the session sees only the files of its workspace: start `cellblock repl` with --workspace DIR to work in the directory of the file\n",
-        "put the file there first.",
+        "and this one is not among them.",
     ),
     (
         "open('/home/ada/sales.csv')",
@@ -77,6 +77,36 @@ fn a_hint_names_what_helps_in_the_place_where_it_appears() {
             .stdout;
         assert!(said.contains(at_the_pipe), "pipe, {code}: {said}");
     }
+}
+
+#[test]
+fn a_person_who_named_a_workspace_is_not_told_to_name_one() {
+    const SAID: &str =
+        "hint: The session sees only the files of its workspace, and this one is not among them.\n";
+    let place = Place::new();
+    let code = "open('slaes.csv')";
+    let said = place
+        .run(["exec", "--stdlib", "-w", ".", "-c", code])
+        .stderr;
+    assert!(
+        said.contains(SAID) && !said.contains("--workspace"),
+        "{said}"
+    );
+    let said = place.run_with(["repl", "--stdlib", "-w", "."], b"open('slaes.csv')\n");
+    assert!(said.stderr.contains(SAID), "{}", said.stderr);
+    assert!(!said.stderr.contains("--workspace"), "{}", said.stderr);
+}
+
+#[test]
+fn a_package_is_named_where_a_library_wraps_the_error_of_its_import() {
+    let code = "
+try:
+    import nowhere
+except ImportError as error:
+    raise ImportError('Missing optional dependency') from error";
+    let said = Place::new().run(["exec", "--stdlib", "-c", code]).stderr;
+    let expected = "hint: `nowhere` is not part of this session: run it with --env NAME, after `cellblock env create NAME nowhere`\n";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]

@@ -366,6 +366,6 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
     assert!(place.run(["runs"]).stdout.contains("answered"));
     let misplaced = place.run(["runs", "--json", "show", "last"]);
     assert_eq!(misplaced.status, 2);
-    let hint = "hint: write it behind, as in `cellblock runs list --json`\n";
+    let hint = "hint: write it after the subcommand, as in `cellblock runs list --json`\n";
     assert!(misplaced.stderr.ends_with(hint), "{}", misplaced.stderr);
 }

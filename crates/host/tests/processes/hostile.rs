@@ -3,7 +3,7 @@
 use crate::basics::{others, shell, spawn, wait_for_output};
 use crate::common::{builder, open, run, wait};
 use cellblock_protocol::{Limits, ProcessStatus, Spawn, StateOutcome, TerminalSize};
-use cellblock_session::ProcessEvent;
+use cellblock_session::{Cgroups, Process, ProcessEvent};
 use std::time::Duration;
 
 #[test]
@@ -155,6 +155,44 @@ time.sleep(1000)";
     );
     assert!(result.state.not_restored.is_empty());
     wait(process.kill());
+}
+
+/// Where a cgroup counts memory, init looks at such connections, and cannot tell whose they are.
+#[test]
+fn all_processes_end_before_python_does_for_data_in_connections_that_are_not_accepted() {
+    const BEFORE: usize = 260;
+    if Cgroups::detect().is_none() {
+        return;
+    }
+    let limits = Limits {
+        memory: 128 << 20,
+        processes: 1000,
+        ..Limits::default()
+    };
+    let session = open(builder().limits(limits));
+    run(&session, "x = 1");
+    let spawn = |argv: [&str; 3]| {
+        let spawn = Spawn::new(argv).timeout(Duration::from_secs(100));
+        wait(session.spawn(spawn)).unwrap()
+    };
+    let mut processes: Vec<Process> = (0..BEFORE)
+        .map(|_| spawn(["sleep", "500", "500"]))
+        .collect();
+    let hoard = "import socket
+listener = socket.create_server(('127.0.0.1', 0), backlog=4096)
+while True:
+    with socket.create_connection(listener.getsockname()) as sender:
+        sender.setblocking(False)
+        sender.send(bytes(60000))";
+    processes.push(spawn(["python3", "-c", hoard]));
+    for process in processes {
+        assert_eq!(wait(process.wait()).status, ProcessStatus::Signaled);
+    }
+    let result = run(&session, "x + 1");
+    assert_eq!(
+        (result.repr(), &result.state.outcome),
+        (Some("2"), &StateOutcome::Kept)
+    );
 }
 
 #[test]

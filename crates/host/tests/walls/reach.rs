@@ -248,6 +248,8 @@ fn where_the_network_is_the_hosts_names_are_found_as_on_the_host() {
         let shown = run(&session, "print(open('/etc/resolv.conf').read(), end='')").stdout;
         assert_eq!(shown, resolver);
     }
+    let sources = run(&session, "print(open('/etc/nsswitch.conf').read())").stdout;
+    assert!(sources.contains("hosts: files dns"), "{sources}");
     // What fails there is no doing of a wall, and no message says so.
     let unknown = run(
         &session,
@@ -257,4 +259,19 @@ fn where_the_network_is_the_hosts_names_are_found_as_on_the_host() {
     assert!(!error.value.contains("no network"), "{}", error.value);
     assert_eq!((error.hint, error.obstacle), (None, None));
     wait(session.close());
+}
+
+#[test]
+fn where_files_of_the_host_are_visible_no_hint_says_that_they_are_not() {
+    for isolation in [
+        Isolation::on(Rung::None),
+        Isolation::on(Rung::Full).without(Wall::Files),
+    ] {
+        let session = behind(isolation, Limits::default(), &Map::new());
+        for code in ["open('sales.csv')", "open('/home/nobody-at-all/sales.csv')"] {
+            let error = run(&session, code).error.unwrap();
+            assert_eq!((error.hint, error.obstacle), (None, None), "{code}");
+        }
+        wait(session.close());
+    }
 }

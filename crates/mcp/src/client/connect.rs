@@ -2,7 +2,7 @@
 
 use super::http_client::BoundedHttpClient;
 use super::message_budget::{BudgetedTransport, MessageBudget};
-use super::program::{MAX_LINE_BYTES, MonitoredReader, Program, StdoutMonitor};
+use super::program::{MAX_LINE_BYTES, MonitoredReader, MonitoredWriter, Program, StdoutMonitor};
 use super::{Offer, RemoteServer, ServerTransport};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 use tokio::time::timeout;
+use tokio_util::sync::DropGuard;
 
 /// The most tools of one server, and the most bytes that their descriptions take together.
 const MAX_TOOLS: usize = 256;
@@ -33,6 +34,8 @@ pub(super) struct StartedServer {
     pub(super) program: Option<Program>,
     pub(super) monitor: Arc<StdoutMonitor>,
     pub(super) budget: Arc<MessageBudget>,
+    /// Ends the connection when it is dropped.
+    pub(super) connected: DropGuard,
     pub(super) offer: Offer,
 }
 
@@ -69,6 +72,7 @@ async fn attempt(
     };
     let monitor = Arc::new(StdoutMonitor::default());
     let budget = MessageBudget::new();
+    let connected = budget.end_on_drop();
     let (program, handshake) = match &server.transport {
         ServerTransport::Program {
             command,
@@ -79,6 +83,7 @@ async fn attempt(
             let started = Program::start(command, arguments, environment, directory.as_deref());
             let (program, output, input) = started.map_err(plain)?;
             let output = MonitoredReader::new(output, Arc::clone(&monitor), Arc::clone(&budget));
+            let input = MonitoredWriter::new(input, Arc::clone(&budget), server.unread_limit);
             let transport =
                 AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_LINE_BYTES);
             let transport = BudgetedTransport::new(transport, Arc::clone(&budget));
@@ -120,9 +125,11 @@ async fn attempt(
             program,
             monitor,
             budget,
+            connected,
             offer,
         }),
         Err(mut failed) => {
+            drop(connected);
             if let Some(reason) = budget.reason() {
                 failed = plain(reason.to_owned());
             }

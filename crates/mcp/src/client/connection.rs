@@ -99,19 +99,22 @@ impl ServerConnection {
     {
         let open = self.open().await?;
         let answered = tokio::select! {
-            answered = request(open.peer.clone()) => answered,
+            biased;
             () = open.monitor.too_long() => {
                 return Err(self.problem("it sent a message that is longer than 48 MiB, which was left out"));
             }
+            answered = request(open.peer.clone()) => answered,
+            () = open.budget.ended() => Err(ServiceError::TransportClosed),
         };
-        match answered.map_err(connect::request_error) {
-            Ok(answer) => Ok(answer),
-            Err(Some(why)) => Err(self.problem(&why)),
-            Err(None) => Err(match open.budget.reason() {
-                Some(reason) => self.problem(reason),
-                None => self.lost_error().await,
-            }),
-        }
+        let error = match answered {
+            Ok(answer) => return Ok(answer),
+            Err(error) => connect::request_error(error),
+        };
+        Err(match (open.budget.reason(), error) {
+            (Some(reason), _) => self.problem(reason),
+            (None, Some(why)) => self.problem(&why),
+            (None, None) => self.lost_error().await,
+        })
     }
 
     /// An error that names this server.
@@ -190,6 +193,7 @@ async fn supervise(
                 program,
                 monitor,
                 budget,
+                connected,
                 offer,
             }) => {
                 let begun = Instant::now();
@@ -205,12 +209,15 @@ async fn supervise(
                 let mut running_to_end = std::pin::pin!(running.waiting());
                 let stopped = tokio::select! {
                     _ = &mut running_to_end => false,
+                    () = budget.ended() => false,
                     () = stop.cancelled() => true,
                 };
                 if stopped {
                     cancellation.cancel();
                     let _ = timeout(SHUTDOWN_TIMEOUT, running_to_end).await;
                 }
+                // Whatever still waits for the server would keep the connection open.
+                drop(connected);
                 let mut why = match program {
                     Some(program) => program.end().await,
                     None => "the connection ended".to_owned(),

@@ -1,7 +1,8 @@
-//! The HTTP client for servers with an address. It differs from that of `rmcp` in two things: an answer to a message has a length limit, whether it
-//! is JSON, a stream of events or an error; and the events of all streams are counted.
+//! The HTTP client for servers with an address. It differs from that of `rmcp` in three things: an answer to a message has a length limit,
+//! whether it is JSON, a stream of events or an error; the events of all streams are counted; and whatever waits for the server ends with the
+//! connection.
 
-use super::message_budget::MessageBudget;
+use super::message_budget::{BYTES_PER_MESSAGE, MessageBudget};
 use super::program::MAX_LINE_BYTES;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::BoxStream;
@@ -82,20 +83,18 @@ impl StreamableHttpClient for BoundedHttpClient {
         custom_headers: Headers,
     ) -> Result<Events, Failure> {
         // A server that ends the stream again and again makes the client ask again and again.
-        if !self.budget.take() {
-            return Err(unexpected("it sent too much".to_owned()));
+        if !self.budget.take(1) {
+            return Err(ended());
         }
-        let client = &self.client;
-        let events = client
-            .get_stream_with_max_sse_event_size(
-                uri,
-                session_id,
-                last_event_id,
-                auth_header,
-                custom_headers,
-                MAX_LINE_BYTES,
-            )
-            .await?;
+        let asked = self.client.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            MAX_LINE_BYTES,
+        );
+        let events = until_end(&self.budget, asked).await?;
         Ok(counted(events, Arc::clone(&self.budget)))
     }
 
@@ -131,18 +130,34 @@ impl StreamableHttpClient for BoundedHttpClient {
         if let Some(session_id) = session_id {
             request = request.header(HEADER_SESSION_ID, session_id.as_ref());
         }
-        let response = request.json(&message).send().await?;
-        Answer {
-            status: response.status(),
-            session_id: header_text(response.headers(), HEADER_SESSION_ID),
-            kind: header_text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default(),
-            response,
-            message,
-            has_session,
-            budget: Arc::clone(&self.budget),
-        }
-        .read()
+        let request = request.json(&message);
+        until_end(&self.budget, async {
+            let response = request.send().await?;
+            Answer {
+                status: response.status(),
+                session_id: header_text(response.headers(), HEADER_SESSION_ID),
+                kind: header_text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default(),
+                response,
+                message,
+                has_session,
+                budget: Arc::clone(&self.budget),
+            }
+            .read()
+            .await
+        })
         .await
+    }
+}
+
+/// Waits for something from the server, at most until the connection ends.
+async fn until_end<T>(
+    budget: &MessageBudget,
+    awaited: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        () = budget.ended() => Err(ended()),
+        outcome = awaited => outcome,
     }
 }
 
@@ -185,7 +200,12 @@ impl Answer {
             let kind = Some(self.kind).filter(|kind| !kind.is_empty());
             return Err(Failure::UnexpectedContentType(kind));
         }
-        let body = bounded_body(self.response, MAX_LINE_BYTES).await?;
+        // The answer of a call is not counted.
+        let counted = match is_request(&self.message) {
+            true => None,
+            false => Some(&*self.budget),
+        };
+        let body = bounded_body(self.response, MAX_LINE_BYTES, counted).await?;
         match serde_json::from_slice(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, self.session_id)),
             // It needs no answer.
@@ -227,7 +247,11 @@ impl Answer {
             )
         });
         let has_session = self.has_session;
-        let body = bounded_body(self.response, MAX_ERROR_BYTES)
+        let counted = match request {
+            Some(_) => None,
+            None => Some(&*self.budget),
+        };
+        let body = bounded_body(self.response, MAX_ERROR_BYTES, counted)
             .await
             .unwrap_or_default();
         let is_refusal = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
@@ -278,6 +302,10 @@ fn unexpected(what: String) -> Failure {
     Failure::UnexpectedServerResponse(what.into())
 }
 
+fn ended() -> Failure {
+    unexpected("the connection has ended".to_owned())
+}
+
 fn beginning(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * MAX_SHOWN_CHARS)]);
     text.chars().take(MAX_SHOWN_CHARS).collect()
@@ -287,8 +315,12 @@ fn too_long(limit: usize) -> String {
     format!("its answer is longer than {} MiB", limit >> 20)
 }
 
-/// The whole body of an answer, or an error when it is longer than `limit`.
-async fn bounded_body(response: Response, limit: usize) -> Result<Bytes, Failure> {
+/// The whole body of an answer, or an error when it is longer than `limit`. Its bytes are taken from the budget, if there is one.
+async fn bounded_body(
+    response: Response,
+    limit: usize,
+    budget: Option<&MessageBudget>,
+) -> Result<Bytes, Failure> {
     let mut pieces = response.bytes_stream();
     let mut body = BytesMut::new();
     while let Some(piece) = pieces.next().await {
@@ -296,7 +328,13 @@ async fn bounded_body(response: Response, limit: usize) -> Result<Bytes, Failure
         if body.len() + piece.len() > limit {
             return Err(unexpected(too_long(limit)));
         }
+        let before = body.len() / BYTES_PER_MESSAGE;
         body.extend_from_slice(&piece);
+        if let Some(budget) = budget
+            && !budget.take(body.len() / BYTES_PER_MESSAGE - before)
+        {
+            return Err(ended());
+        }
     }
     Ok(body.freeze())
 }
@@ -364,10 +402,14 @@ fn bounded_events(
         .boxed()
 }
 
-/// Counts events. The stream ends when there are too many.
+/// Counts events. The stream ends when there are too many, and with the connection.
 fn counted(events: Events, budget: Arc<MessageBudget>) -> Events {
     events
-        .take_while(move |_| std::future::ready(budget.take()))
+        .take_until(budget.ended())
+        .take_while(move |event| {
+            let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
+            std::future::ready(budget.take_event(data.unwrap_or_default()))
+        })
         .boxed()
 }
 

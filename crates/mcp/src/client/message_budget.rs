@@ -1,44 +1,64 @@
-//! How much a server may send that answers no call: notifications, questions of its own, lines that are no messages. A server that sends
+//! How much a server may send that answers no call: notifications, requests of its own, lines that are no messages. A server that sends
 //! more is ended, so that reading it costs the host a bounded share of a processor and of memory.
 
+use crate::open_requests::{OpenRequests, UnreadAnswer};
+use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
-    ServerRequest,
+    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification, ServerRequest,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::{RoleClient, model};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 /// How many messages a server may send at once that answer no call, and how many more in each second.
 const MAX_AT_ONCE: f64 = 20_000.0;
 const MAX_PER_SECOND: f64 = 2_000.0;
-/// How many questions of a server may wait until it has read their answers.
-const MAX_QUESTIONS: usize = 1_000;
-/// The most characters of the id and of the method of a question: an answer repeats both.
-const MAX_NAME_CHARS: usize = 256;
+/// A long message counts as one more for each of so many bytes.
+pub(super) const BYTES_PER_MESSAGE: usize = 4_096;
+/// How many requests of a server may have no answer, or an answer that it has not read.
+const MAX_REQUESTS: usize = 1_000;
+/// The longest id, and the longest method, of a request of a server: an answer repeats both.
+const MAX_NAME_BYTES: usize = 256;
 
-const TOO_MANY_MESSAGES: &str = "it sent more than 20 000 messages that answer no call, or more than 2 000 in a second for long, and was ended";
-const TOO_MANY_QUESTIONS: &str =
-    "it has asked 1000 questions whose answers it does not read, and was ended";
-const LONG_QUESTION: &str =
-    "it sent a request whose id or method is longer than 256 characters, and was ended";
+const TOO_MANY_MESSAGES: &str = "it sent more than 20 000 messages that answer no call, or more than 2 000 in a second for long (of a long message, every 4 KiB count as one more), and was ended";
+const TOO_MANY_REQUESTS: &str =
+    "it has sent 1000 requests whose answers it does not read, and was ended";
+const LONG_REQUEST: &str =
+    "it sent a request whose id or method is longer than 256 bytes, and was ended";
+/// The reason for the end of a program that leaves unread what is written to it.
+pub(super) const READS_NOTHING: &str = "it reads nothing, and was ended";
 
-/// What one connection to a server has left. Every message takes one; the answer of a call gives it back.
+/// What one connection to a server has left, and whether the connection goes on. Every message takes its cost; the answer of a call gives
+/// it back.
 #[derive(Debug)]
 pub(super) struct MessageBudget {
     bucket: Mutex<Bucket>,
+    /// Calls without an answer.
+    calls: Mutex<HashSet<RequestId>>,
+    /// What the last line of a program has cost.
+    line_cost: AtomicUsize,
     reason: OnceLock<&'static str>,
-    exceeded: CancellationToken,
+    ended: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Bucket {
     left: f64,
     at: Instant,
+}
+
+/// The parts of a message that tell an answer.
+#[derive(Deserialize)]
+struct MaybeAnswer {
+    id: RequestId,
+    method: Option<IgnoredAny>,
 }
 
 impl MessageBudget {
@@ -48,18 +68,35 @@ impl MessageBudget {
                 left: MAX_AT_ONCE,
                 at: Instant::now(),
             }),
+            calls: Mutex::default(),
+            line_cost: AtomicUsize::new(0),
             reason: OnceLock::new(),
-            exceeded: CancellationToken::new(),
+            ended: CancellationToken::new(),
         })
     }
 
-    /// Counts a message that came. `false` when the connection must end.
-    pub(super) fn take(&self) -> bool {
-        let is_left = lock(&self.bucket).take(Instant::now());
-        if !is_left {
+    /// Counts so many messages that came. `false` when the connection must end.
+    pub(super) fn take(&self, count: usize) -> bool {
+        if count > 0 && !lock(&self.bucket).take(count, Instant::now()) {
             self.exceed(TOO_MANY_MESSAGES);
         }
-        is_left && self.reason().is_none()
+        !self.has_ended()
+    }
+
+    /// Counts an event of a server with an address, unless it answers a call. `false` when the connection must end.
+    pub(super) fn take_event(&self, data: &str) -> bool {
+        let answer: Option<MaybeAnswer> = serde_json::from_str(data).ok();
+        let is_answer = answer
+            .is_some_and(|answer| answer.method.is_none() && lock(&self.calls).remove(&answer.id));
+        match is_answer {
+            true => !self.has_ended(),
+            false => self.take(1 + data.len() / BYTES_PER_MESSAGE),
+        }
+    }
+
+    /// Notes what the line has cost that a program sent last.
+    pub(super) fn set_line_cost(&self, cost: usize) {
+        self.line_cost.store(cost, Ordering::SeqCst);
     }
 
     /// Why the connection must end, once that is so.
@@ -67,27 +104,49 @@ impl MessageBudget {
         self.reason.get().copied()
     }
 
-    fn give_back(&self) {
-        let mut bucket = lock(&self.bucket);
-        bucket.left = (bucket.left + 1.0).min(MAX_AT_ONCE);
+    /// Ends the connection, with a reason that its calls are given.
+    pub(super) fn exceed(&self, reason: &'static str) {
+        let _ = self.reason.set(reason);
+        self.ended.cancel();
     }
 
-    fn exceed(&self, reason: &'static str) {
-        let _ = self.reason.set(reason);
-        self.exceeded.cancel();
+    /// Ends the connection when the guard is dropped. Otherwise what waits for the server could wait for ever, and be kept as long.
+    pub(super) fn end_on_drop(&self) -> DropGuard {
+        self.ended.clone().drop_guard()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Waits for the end of the connection.
+    pub(super) fn ended(&self) -> WaitForCancellationFutureOwned {
+        self.ended.clone().cancelled_owned()
+    }
+
+    /// Gives back what an answer has cost, if it answers a call.
+    fn note_answer(&self, id: &RequestId) {
+        if lock(&self.calls).remove(id) {
+            let cost = self.line_cost.swap(0, Ordering::SeqCst);
+            lock(&self.bucket).give_back(cost);
+        }
     }
 }
 
 impl Bucket {
-    fn take(&mut self, now: Instant) -> bool {
+    fn take(&mut self, count: usize, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.left = (self.left + passed * MAX_PER_SECOND).min(MAX_AT_ONCE);
         self.at = now;
-        let is_left = self.left >= 1.0;
+        let is_left = self.left >= count as f64;
         if is_left {
-            self.left -= 1.0;
+            self.left -= count as f64;
         }
         is_left
+    }
+
+    fn give_back(&mut self, count: usize) {
+        self.left = (self.left + count as f64).min(MAX_AT_ONCE);
     }
 }
 
@@ -98,67 +157,78 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A connection that ends when its budget is used up. What came is counted below, where it is read; here answers of calls are told from
 /// everything else.
 pub(super) struct BudgetedTransport<T> {
-    transport: T,
+    /// None after the connection is closed.
+    transport: Option<T>,
     budget: Arc<MessageBudget>,
-    /// Calls without an answer.
-    calls: HashSet<RequestId>,
-    /// Questions of the server whose answers it has not read.
-    questions: Arc<Mutex<HashSet<RequestId>>>,
+    /// Requests of the server.
+    requests: OpenRequests,
 }
 
 impl<T> BudgetedTransport<T> {
     pub(super) fn new(transport: T, budget: Arc<MessageBudget>) -> BudgetedTransport<T> {
         BudgetedTransport {
-            transport,
+            transport: Some(transport),
             budget,
-            calls: HashSet::new(),
-            questions: Arc::default(),
+            requests: OpenRequests::default(),
         }
     }
 
-    fn note(&mut self, message: &ServerJsonRpcMessage) {
+    fn note_received(&mut self, message: &ServerJsonRpcMessage) {
         match message {
-            JsonRpcMessage::Response(response) => self.note_answer(&response.id),
+            JsonRpcMessage::Response(response) => self.budget.note_answer(&response.id),
             JsonRpcMessage::Error(error) => {
                 if let Some(id) = &error.id {
-                    self.note_answer(id);
+                    self.budget.note_answer(id);
                 }
             }
-            JsonRpcMessage::Request(question) => {
-                if is_long(&question.id) || has_long_method(&question.request) {
-                    self.budget.exceed(LONG_QUESTION);
+            JsonRpcMessage::Request(request) => {
+                if is_long(&request.id) || has_long_method(&request.request) {
+                    self.budget.exceed(LONG_REQUEST);
                 }
-                let mut questions = lock(&self.questions);
-                questions.insert(question.id.clone());
-                if questions.len() >= MAX_QUESTIONS {
-                    self.budget.exceed(TOO_MANY_QUESTIONS);
+                self.requests.begin(request.id.clone());
+                if self.requests.count() >= MAX_REQUESTS {
+                    self.budget.exceed(TOO_MANY_REQUESTS);
                 }
             }
             JsonRpcMessage::Notification(notification) => {
-                // A question that is taken back gets no answer.
                 if let ServerNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    lock(&self.questions).remove(id);
+                    self.requests.cancel(id);
                 }
             }
         }
     }
 
-    fn note_answer(&mut self, id: &RequestId) {
-        if self.calls.remove(id) {
-            self.budget.give_back();
+    /// Notes a message to the server. An answer counts as unread as long as the value that is returned is kept.
+    fn note_sent(&mut self, message: &ClientJsonRpcMessage) -> Option<UnreadAnswer> {
+        match message {
+            ClientJsonRpcMessage::Request(call) => {
+                lock(&self.budget.calls).insert(call.id.clone());
+                None
+            }
+            ClientJsonRpcMessage::Response(answer) => Some(self.requests.answer(Some(&answer.id))),
+            ClientJsonRpcMessage::Error(error) => Some(self.requests.answer(error.id.as_ref())),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    lock(&self.budget.calls).remove(id);
+                }
+                None
+            }
         }
     }
 }
 
 fn is_long(id: &RequestId) -> bool {
-    matches!(id, RequestId::String(text) if text.len() > MAX_NAME_CHARS)
+    matches!(id, RequestId::String(text) if text.len() > MAX_NAME_BYTES)
 }
 
 fn has_long_method(request: &ServerRequest) -> bool {
-    matches!(request, ServerRequest::CustomRequest(custom) if custom.method.len() > MAX_NAME_CHARS)
+    matches!(request, ServerRequest::CustomRequest(custom) if custom.method.len() > MAX_NAME_BYTES)
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for BudgetedTransport<T> {
@@ -168,49 +238,47 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BudgetedTransport<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        let answered = match &message {
-            ClientJsonRpcMessage::Request(call) => {
-                self.calls.insert(call.id.clone());
-                None
-            }
-            ClientJsonRpcMessage::Response(answer) => Some(answer.id.clone()),
-            ClientJsonRpcMessage::Error(error) => error.id.clone(),
-            ClientJsonRpcMessage::Notification(notification) => {
-                if let model::ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.calls.remove(id);
-                }
-                None
-            }
-        };
-        let questions = Arc::clone(&self.questions);
-        let sending = self.transport.send(message);
+        let unread = self.note_sent(&message);
+        let ended = self.budget.ended();
+        let sending = self
+            .transport
+            .as_mut()
+            .map(|transport| transport.send(message));
         async move {
-            let sent = sending.await;
-            if let Some(id) = answered {
-                lock(&questions).remove(&id);
+            let _unread = unread;
+            let Some(sending) = sending else {
+                return Ok(());
+            };
+            tokio::select! {
+                biased;
+                // `receive` tells the end.
+                () = ended => Ok(()),
+                sent = sending => sent,
             }
-            sent
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let transport = self.transport.as_mut()?;
         let message = tokio::select! {
             biased;
-            () = self.budget.exceeded.cancelled() => None,
-            message = self.transport.receive() => message,
+            () = self.budget.ended.cancelled() => None,
+            message = transport.receive() => message,
         }?;
-        self.note(&message);
-        match self.budget.reason() {
-            None => Some(message),
-            Some(_) => None,
-        }
+        self.note_received(&message);
+        (!self.budget.has_ended()).then_some(message)
     }
 
     async fn close(&mut self) -> Result<(), T::Error> {
-        self.transport.close().await
+        let Some(mut transport) = self.transport.take() else {
+            return Ok(());
+        };
+        // Closing waits for messages that are on their way: for ever where the server reads nothing, or nobody reads the server.
+        tokio::select! {
+            biased;
+            () = self.budget.ended.cancelled() => Ok(()),
+            closed = transport.close() => closed,
+        }
     }
 }
 
@@ -226,13 +294,13 @@ mod tests {
             left: 3.0,
             at: start,
         };
-        let taken = (0..5).filter(|_| bucket.take(start)).count();
+        let taken = (0..5).filter(|_| bucket.take(1, start)).count();
         assert_eq!(taken, 3);
         let later = start + Duration::from_millis(2);
-        let taken = (0..9).filter(|_| bucket.take(later)).count();
+        let taken = (0..9).filter(|_| bucket.take(1, later)).count();
         assert_eq!(taken, 4);
         let much_later = start + Duration::from_secs(1000);
-        let taken = (0..30_000).filter(|_| bucket.take(much_later)).count();
+        let taken = (0..30_000).filter(|_| bucket.take(1, much_later)).count();
         assert_eq!(taken, 20_000);
     }
 }

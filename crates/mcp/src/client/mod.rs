@@ -122,6 +122,8 @@ pub struct RemoteServer {
     pub start_limit: Duration,
     /// How long one call may take. Default 120 s.
     pub call_limit: Duration,
+    /// How long a program may read nothing of what waits for it before it is ended. Default 30 s.
+    pub unread_limit: Duration,
     /// Which of its tools run without approval.
     pub trust: Trust,
     /// Only these of its tools, by the names it gives them; all when empty.
@@ -202,6 +204,7 @@ impl RemoteServer {
             transport,
             start_limit: Duration::from_secs(30),
             call_limit: Duration::from_secs(120),
+            unread_limit: Duration::from_secs(30),
             trust: Trust::default(),
             only: Vec::new(),
         }

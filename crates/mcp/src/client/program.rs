@@ -1,6 +1,6 @@
 //! A server that runs as a child process: its start, its end, and its output.
 
-use super::message_budget::MessageBudget;
+use super::message_budget::{BYTES_PER_MESSAGE, MessageBudget, READS_NOTHING};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,12 +9,13 @@ use std::path::Path;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
+use tokio::io::{AsyncBufRead as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// The environment variables of this process that a program gets. Others may hold secrets.
 const PASSED_VARIABLES: [&str; 9] = [
@@ -39,6 +40,8 @@ pub(super) struct Program {
     child: Child,
     group: Option<Pid>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
+    /// Ends the task that reads its standard error, which a process can hold open that it left behind.
+    stderr_reader: AbortHandle,
 }
 
 impl Program {
@@ -79,11 +82,12 @@ impl Program {
             return Err(format!("`{command}` has no standard streams"));
         };
         let stderr = Arc::default();
-        tokio::spawn(keep_tail(errors, Arc::clone(&stderr)));
+        let reader = tokio::spawn(keep_tail(errors, Arc::clone(&stderr)));
         let program = Program {
             child,
             group,
             stderr,
+            stderr_reader: reader.abort_handle(),
         };
         Ok((program, output, input))
     }
@@ -144,6 +148,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        self.stderr_reader.abort();
     }
 }
 
@@ -195,72 +200,88 @@ impl StdoutMonitor {
 
 /// A reader that reports the lines it reads to a [`StdoutMonitor`], and counts each one. It ends when there are too many.
 pub(super) struct MonitoredReader<R> {
-    stream: R,
+    stream: BufReader<R>,
     monitor: Arc<StdoutMonitor>,
     budget: Arc<MessageBudget>,
-    /// The bytes of the current line so far.
+    line: Line,
+}
+
+/// The current line, as far as it is read.
+#[derive(Default)]
+struct Line {
+    /// All its bytes.
+    bytes: usize,
+    /// How many messages it was counted as.
+    cost: usize,
+    /// The bytes since its first one that is not blank.
     length: usize,
-    /// The beginning of the current line, if it cannot be a message.
+    /// Its beginning, if it cannot be a message.
     stray: Vec<u8>,
 }
 
-impl<R> MonitoredReader<R> {
+impl<R: AsyncRead> MonitoredReader<R> {
     pub(super) fn new(
         stream: R,
         monitor: Arc<StdoutMonitor>,
         budget: Arc<MessageBudget>,
     ) -> MonitoredReader<R> {
         MonitoredReader {
-            stream,
+            stream: BufReader::with_capacity(1 << 16, stream),
             monitor,
             budget,
-            length: 0,
-            stray: Vec::new(),
+            line: Line::default(),
         }
     }
 
-    /// Looks at bytes that came. Those of a line that cannot be a message become blanks: a text in quotes is JSON, and would be answered,
-    /// which waits for ever where the server reads nothing.
+    /// Looks at bytes that came, at most one line. Those of a line that cannot be a message become blanks: a text in quotes is JSON, and
+    /// the transport would answer it. It answers objects that are no messages, and reads nothing meanwhile; [`MonitoredWriter`] bounds how
+    /// long that takes.
     fn scan(&mut self, bytes: &mut [u8]) {
-        for (index, piece) in bytes.split_mut(|byte| *byte == b'\n').enumerate() {
-            if index > 0 {
-                self.budget.take();
-                self.end_line();
-            }
-            if !self.scan_piece(piece) {
-                piece.fill(b' ');
-            }
+        let (piece, is_whole) = match bytes {
+            [piece @ .., b'\n'] => (piece, true),
+            piece => (piece, false),
+        };
+        let length = piece.len();
+        if !self.scan_piece(piece) {
+            piece.fill(b' ');
+        }
+        self.line.bytes = self.line.bytes.saturating_add(length);
+        let cost = self.line.bytes / BYTES_PER_MESSAGE + usize::from(is_whole);
+        self.budget.take(cost - self.line.cost);
+        self.line.cost = cost;
+        if is_whole {
+            self.end_line();
         }
     }
 
     /// Returns whether the piece can be part of a message.
     fn scan_piece(&mut self, piece: &[u8]) -> bool {
-        // Blanks before a message are part of no line yet.
-        let first = piece.iter().find(|byte| !byte.is_ascii_whitespace());
-        let is_empty = piece.is_empty() || (self.length == 0 && first.is_none());
-        if is_empty {
-            return true;
-        }
-        let is_message = if self.length == 0 {
-            matches!(first, Some(b'{' | b'['))
+        let line = &mut self.line;
+        let is_message = if line.length > 0 {
+            line.stray.is_empty()
         } else {
-            self.stray.is_empty()
+            // Blanks before a message are part of no line yet.
+            match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                Some(first) => matches!(first, b'{' | b'['),
+                None => return true,
+            }
         };
         if !is_message {
-            let rest = MAX_STRAY_BYTES - self.stray.len().min(MAX_STRAY_BYTES);
-            self.stray.extend(piece.iter().take(rest));
+            let rest = MAX_STRAY_BYTES - line.stray.len().min(MAX_STRAY_BYTES);
+            line.stray.extend(piece.iter().take(rest));
         }
-        let before = self.length;
-        self.length = before.saturating_add(piece.len());
-        if before <= MAX_LINE_BYTES && self.length > MAX_LINE_BYTES {
+        let before = line.length;
+        line.length = before.saturating_add(piece.len());
+        if before <= MAX_LINE_BYTES && line.length > MAX_LINE_BYTES {
             self.monitor.too_long.notify_waiters();
         }
         is_message
     }
 
     fn end_line(&mut self) {
-        let stray = std::mem::take(&mut self.stray);
-        let text = String::from_utf8_lossy(&stray);
+        let line = std::mem::take(&mut self.line);
+        self.budget.set_line_cost(line.cost);
+        let text = String::from_utf8_lossy(&line.stray);
         let text: String = text.chars().filter(|c| !c.is_control()).collect();
         if !text.trim().is_empty() {
             *self
@@ -269,7 +290,6 @@ impl<R> MonitoredReader<R> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = Some(text);
         }
-        self.length = 0;
     }
 }
 
@@ -279,20 +299,86 @@ impl<R: AsyncRead + Unpin> AsyncRead for MonitoredReader<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.budget.reason().is_some() {
+        if self.budget.has_ended() {
             return Poll::Ready(Ok(()));
         }
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Poll::Ready(Ok(())) = &polled {
-            let new = &mut buffer.filled_mut()[before..];
-            let is_over = new.is_empty();
-            self.scan(new);
-            if is_over {
-                // The last line may have no line break.
-                self.end_line();
-            }
+        let this = &mut *self;
+        let available = ready!(Pin::new(&mut this.stream).poll_fill_buf(context))?;
+        if available.is_empty() {
+            // The last line may have no line break.
+            this.end_line();
+            return Poll::Ready(Ok(()));
         }
-        polled
+        // At most one line: when the transport returns a message, the last line that was read is that message, and its cost is known.
+        let room = available.len().min(buffer.remaining());
+        let end = available[..room].iter().position(|byte| *byte == b'\n');
+        let count = end.map_or(room, |end| end + 1);
+        let before = buffer.filled().len();
+        buffer.put_slice(&available[..count]);
+        Pin::new(&mut this.stream).consume(count);
+        this.scan(&mut buffer.filled_mut()[before..]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A writer to a server's standard input. The connection ends when the server reads nothing for too long of what waits for it: an answer
+/// that cannot be written can keep the transport from reading, and what is not read is not counted.
+pub(super) struct MonitoredWriter<W> {
+    stream: W,
+    budget: Arc<MessageBudget>,
+    limit: Duration,
+    /// Set while the server does not read.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<W> MonitoredWriter<W> {
+    pub(super) fn new(
+        stream: W,
+        budget: Arc<MessageBudget>,
+        limit: Duration,
+    ) -> MonitoredWriter<W> {
+        MonitoredWriter {
+            stream,
+            budget,
+            limit,
+            deadline: None,
+        }
+    }
+
+    /// Ends the connection if an attempt to write has made no progress until the deadline.
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        attempt: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if attempt.is_ready() {
+            self.deadline = None;
+            return attempt;
+        }
+        let limit = self.limit;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(deadline.as_mut().poll(context));
+        self.budget.exceed(READS_NOTHING);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for MonitoredWriter<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let attempt = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, attempt)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let attempt = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, attempt)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,12 +1,11 @@
 //! How many requests of one client are under way: a client that sends more, or reads no answers, must not fill the memory of the server.
 
+use crate::open_requests::OpenRequests;
 use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, model};
-use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most requests of a client that wait for their answer, or whose answer the client has not read.
 const MAX_REQUESTS: usize = 256;
@@ -20,7 +19,7 @@ type Refusal = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A connection that refuses requests beyond a bound. A refusal is sent before anything more is read.
 pub(super) struct BoundedRequests<T> {
     transport: T,
-    under_way: Arc<Mutex<HashSet<RequestId>>>,
+    under_way: OpenRequests,
     /// The refusal that is being sent. Receiving may be given up meanwhile, and goes on with it then.
     refusal: Option<Refusal>,
 }
@@ -29,33 +28,28 @@ impl<T> BoundedRequests<T> {
     pub(super) fn new(transport: T) -> BoundedRequests<T> {
         BoundedRequests {
             transport,
-            under_way: Arc::default(),
+            under_way: OpenRequests::default(),
             refusal: None,
         }
     }
 
     /// Counts a request, or says why it is refused.
-    fn begin(&self, id: &RequestId) -> Result<(), ErrorData> {
+    fn begin(&mut self, id: &RequestId) -> Result<(), ErrorData> {
         if matches!(id, RequestId::String(text) if text.len() > MAX_ID_BYTES) {
             let message = format!("the id of a request has at most {MAX_ID_BYTES} bytes");
             return Err(ErrorData::invalid_request(message, None));
         }
-        let mut under_way = lock(&self.under_way);
-        if under_way.contains(id) {
+        if self.under_way.is_unanswered(id) {
             let message = "a request with this id is under way";
             return Err(ErrorData::invalid_request(message, None));
         }
-        if under_way.len() >= MAX_REQUESTS {
+        if self.under_way.count() >= MAX_REQUESTS {
             let message = format!("{MAX_REQUESTS} requests are under way; wait for their answers");
             return Err(ErrorData::new(BUSY, message, None));
         }
-        under_way.insert(id.clone());
+        self.under_way.begin(id.clone());
         Ok(())
     }
-}
-
-fn lock(requests: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
-    requests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedRequests<T> {
@@ -65,19 +59,15 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedRequests<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        let answered = match &message {
-            JsonRpcMessage::Response(answer) => Some(answer.id.clone()),
-            JsonRpcMessage::Error(error) => error.id.clone(),
+        let unread = match &message {
+            JsonRpcMessage::Response(answer) => Some(self.under_way.answer(Some(&answer.id))),
+            JsonRpcMessage::Error(error) => Some(self.under_way.answer(error.id.as_ref())),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let under_way = Arc::clone(&self.under_way);
         let sending = self.transport.send(message);
         async move {
-            let sent = sending.await;
-            if let Some(id) = answered {
-                lock(&under_way).remove(&id);
-            }
-            sent
+            let _unread = unread;
+            sending.await
         }
     }
 
@@ -104,13 +94,13 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedRequests<T> {
                         continue;
                     }
                 }
-                // A request that is taken back gets no answer.
+                // A request that is cancelled gets no answer, unless the answer waits already to be read: then it still counts.
                 JsonRpcMessage::Notification(notification) => {
                     if let ClientNotification::CancelledNotification(cancelled) =
                         &notification.notification
                         && let Some(id) = &cancelled.params.request_id
                     {
-                        lock(&self.under_way).remove(id);
+                        self.under_way.cancel(id);
                     }
                 }
                 JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}

@@ -104,7 +104,7 @@ impl Server {
     /// The handler of a new client. Refused when there are too many.
     fn new_client(&self) -> Result<ClientHandler, String> {
         if let Some(user) = quota::current_user() {
-            let runner = (self.inner.runner)(&NewClient::of_user(Some(user.clone())));
+            let runner = (self.inner.runner)(&NewClient::of_user(user.clone()));
             return Ok(ClientHandler::new(runner, self.clone()).of_user(user));
         }
         let counted =

@@ -23,15 +23,15 @@ pub trait ClientQuota: Send + Sync + 'static {
     fn end_call(&self, took: Duration);
 }
 
-/// A client that has just come, as the function sees it that makes its tool runner.
+/// A client that has just connected: what the function that makes its tool runner is given.
 #[derive(Clone, Debug, Default)]
 pub struct NewClient {
     user: Option<ClientUser>,
 }
 
 impl NewClient {
-    pub(super) fn of_user(user: Option<ClientUser>) -> NewClient {
-        NewClient { user }
+    pub(super) fn of_user(user: ClientUser) -> NewClient {
+        NewClient { user: Some(user) }
     }
 
     /// The limits of a session of this client: those that are wanted, lowered to what its user may have.

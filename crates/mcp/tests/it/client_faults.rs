@@ -2,6 +2,7 @@
 
 use crate::support::{crooked, eventually, runner, runner_of, shop, text, wait};
 use cellblock_mcp::{RemoteServer, connect};
+use cellblock_test_support::MINUTE;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -99,6 +100,30 @@ fn an_answer_without_end_is_given_up_when_it_is_too_long() {
         // What lies in sockets was sent and not read.
         assert!(sent < 2 * LIMIT, "{head}: {sent} bytes");
     }
+}
+
+#[test]
+fn the_connection_to_a_server_that_is_given_up_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let closed = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        connection.set_read_timeout(Some(MINUTE)).unwrap();
+        loop {
+            match connection.read(&mut [0; 4096]) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    });
+    let mut server = RemoteServer::address("far", format!("http://{address}/mcp"));
+    server.start_limit = Duration::from_millis(500);
+    assert_eq!(
+        problem(server),
+        "the MCP server `far`: it did not say what it offers within 0.5 s"
+    );
+    assert!(closed.join().unwrap(), "the connection is still open");
 }
 
 #[test]

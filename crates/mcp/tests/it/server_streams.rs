@@ -3,9 +3,12 @@
 use crate::support::{Ours, wait};
 use cellblock_test_support::runtime;
 use serde_json::{Value, json};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
 use tokio::task::JoinHandle;
+
+const BUSY: &str = "256 requests are under way; wait for their answers";
 
 struct Client {
     ours: Ours,
@@ -17,7 +20,8 @@ struct Client {
 impl Client {
     fn new() -> Client {
         let ours = Ours::new();
-        let (to, input) = duplex(1 << 16);
+        // What a client sends waits here while the server refuses to read more.
+        let (to, input) = duplex(1 << 23);
         let (output, from) = duplex(1 << 16);
         let server = ours.server.clone();
         let serving = runtime().spawn(async move { server.serve_streams(input, output).await });
@@ -139,7 +143,7 @@ fn lines_that_are_no_requests_do_no_harm() {
 #[test]
 fn a_client_that_asks_for_very_much_at_once_is_told_to_wait() {
     let mut client = Client::new();
-    client.start("print('begun', flush=True)\nimport time\ntime.sleep(3)\nprint('over')");
+    client.start("print('begun', flush=True)\nimport time\ntime.sleep(600)");
     let call = json!({"name": "execute_python_code", "arguments": {"python_code_snippet": "1"}});
     for id in 10..400 {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
@@ -147,21 +151,64 @@ fn a_client_that_asks_for_very_much_at_once_is_told_to_wait() {
     }
     // An id that is under way is not taken a second time.
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
-    let (mut refused, mut answered, mut twice) = (0, 0, 0);
-    while refused + answered + twice < 392 {
+    let mut refusals = Vec::new();
+    while refusals.len() < 136 {
         let answer = client.next();
-        let message = answer["error"]["message"].as_str().unwrap_or_default();
-        if message == "256 requests are under way; wait for their answers" {
-            refused += 1;
-        } else if message == "a request with this id is under way" {
-            assert_eq!(answer["id"], 1);
-            twice += 1;
-        } else if answer.get("id").is_some() {
-            answered += 1;
+        if let Some(message) = answer["error"]["message"].as_str() {
+            refusals.push((answer["id"].clone(), message.to_owned()));
         }
     }
-    assert_eq!((refused, answered, twice), (135, 256, 1));
+    let expected: Vec<(Value, String)> = (265..400)
+        .map(|id| (json!(id), BUSY.to_owned()))
+        .chain([(json!(1), "a request with this id is under way".to_owned())])
+        .collect();
+    assert_eq!(refusals, expected);
+    // The first call gets no answer, and all others that were taken get theirs.
+    let params = json!({"requestId": 1});
+    client.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            .to_string(),
+    );
+    let mut answered: Vec<u64> = Vec::new();
+    while answered.len() < 255 {
+        answered.extend(client.next()["id"].as_u64());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, (10..265).collect::<Vec<u64>>());
     // There is room again.
     client.send(&json!({"jsonrpc": "2.0", "id": 500, "method": "tools/list"}).to_string());
     assert_eq!(client.next()["id"], 500);
+}
+
+#[test]
+fn a_client_that_cancels_what_it_does_not_read_is_told_to_wait() {
+    let mut client = Client::new();
+    for round in 0..20 {
+        // With long ids, few answers fit between the server and the client.
+        let ids: Vec<String> = (0..100)
+            .map(|n| format!("{:01000}", round * 100 + n))
+            .collect();
+        for id in &ids {
+            client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string());
+        }
+        // A request that is cancelled at once gets no answer.
+        thread::sleep(Duration::from_millis(100));
+        for id in &ids {
+            let params = json!({"requestId": id});
+            client.send(
+                &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+                    .to_string(),
+            );
+        }
+    }
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string());
+    let mut refused = 0;
+    loop {
+        let answer = client.next();
+        refused += usize::from(answer["error"]["message"] == BUSY);
+        if answer["id"] == 1 {
+            break;
+        }
+    }
+    assert!(refused > 0);
 }

@@ -51,6 +51,25 @@ fn a_hint_is_there_only_when_there_is_one() {
 }
 
 #[test]
+fn an_obstacle_has_one_name_and_one_that_is_not_known_is_none() {
+    let error = CellError {
+        obstacle: Some(Obstacle::NoNetwork),
+        ..CellError::default()
+    };
+    let mut json = serde_json::to_value(&error).unwrap();
+    assert_eq!(json["obstacle"], "no_network");
+    assert_eq!(
+        serde_json::from_value::<CellError>(json.clone()).unwrap(),
+        error
+    );
+    json["obstacle"] = "of a later version".into();
+    assert_eq!(
+        serde_json::from_value::<CellError>(json).unwrap(),
+        CellError::default()
+    );
+}
+
+#[test]
 fn locals_keep_their_order() {
     let locals: Locals = serde_json::from_str(r#"{"z":"1","a":"2"}"#).unwrap();
     assert_eq!(locals, Locals::from_iter([("z", "1"), ("a", "2")]));

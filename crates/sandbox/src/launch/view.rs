@@ -48,6 +48,11 @@ fn group(workspace: &WorkspacePlace) -> String {
     format!("root:x:0:\n{name}:x:1000:\nnogroup:x:65534:\n")
 }
 
+/// Where libc looks names up: those of hosts in these sources.
+fn name_sources(hosts: &str) -> String {
+    format!("passwd: files\ngroup: files\nhosts: {hosts}\nservices: files\nprotocols: files\n")
+}
+
 /// The ports that programs ask for by name. Our own list, so that a session does not depend on what the host has installed.
 const SERVICES: &str = "echo 7/tcp
 echo 7/udp
@@ -122,7 +127,7 @@ impl View {
                 continue;
             };
             if at == Path::new("/etc/nsswitch.conf") {
-                *text = text.replace("hosts: files", "hosts: files dns");
+                *text = name_sources("files dns");
             } else if at == Path::new("/etc/hosts") && at.exists() {
                 *entry = Entry::Show {
                     host: at.clone(),
@@ -226,11 +231,7 @@ impl View {
             ),
             (SERVICES.to_owned(), "/etc/services"),
             (PROTOCOLS.to_owned(), "/etc/protocols"),
-            (
-                "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"
-                    .to_owned(),
-                "/etc/nsswitch.conf",
-            ),
+            (name_sources("files"), "/etc/nsswitch.conf"),
         ] {
             entries.push(Entry::File {
                 text,

@@ -1,10 +1,10 @@
 //! Files over HTTP: downloads, and uploads of any size, with the access token or with a signed URL.
 
+use super::decompression::Decompressed;
 use super::error::E2bError;
 use super::lookup::{check_user, check_user_name};
 use super::sandbox::{MAX_FILES_WITH_METADATA, RunState, Sandbox, lock};
 use super::signature::{SignedFile, SignedOperation};
-use super::unpacking::Unpacked;
 use super::uploads::{MAX_UPLOADS, UploadPlace};
 use crate::http::{content_codings, unsupported_coding};
 use crate::state::AppState;
@@ -289,7 +289,7 @@ fn broken(error: impl std::error::Error + Send + Sync + 'static) -> std::io::Err
     std::io::Error::other(error)
 }
 
-/// How the bytes of an upload are packed.
+/// How the bytes of an upload are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Plain,
@@ -407,7 +407,7 @@ impl Upload<'_> {
             let bytes = match encoding {
                 Encoding::Plain => std::io::copy(&mut source.take(limit), &mut counted)?,
                 Encoding::Gzip => {
-                    std::io::copy(&mut Unpacked::new(source).take(limit), &mut counted)?
+                    std::io::copy(&mut Decompressed::new(source).take(limit), &mut counted)?
                 }
             };
             file.rewind()?;

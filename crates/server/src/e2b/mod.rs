@@ -10,6 +10,7 @@ mod connect;
 mod contexts;
 mod control;
 mod create;
+mod decompression;
 mod envd;
 mod error;
 mod execute;
@@ -29,7 +30,6 @@ mod sandbox;
 mod signature;
 mod snapshots;
 mod time;
-mod unpacking;
 mod unsupported;
 mod uploads;
 mod watch;
@@ -42,8 +42,8 @@ use axum::response::Response;
 use lookup::{SandboxService, wanted_service};
 use tower::ServiceExt as _;
 
+pub(crate) use decompression::decompresses_body;
 pub(crate) use sandbox::{SandboxState, Sandboxes};
-pub(crate) use unpacking::unpacks_body;
 
 /// The version of envd that is told to clients: it decides which features an SDK uses.
 const ENVD_VERSION: &str = "0.6.7";

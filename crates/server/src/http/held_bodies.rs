@@ -1,7 +1,7 @@
 //! Bodies of requests that are read into memory whole: how much those of one user may take together, and how long they may stay away.
 
 use super::body::{is_over_limit, unreadable_body};
-use super::json_values::{VALUE_BYTES, checked_values, may_be_json};
+use super::json_values::{bytes_when_read, checked_values, may_be_json};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -151,8 +151,18 @@ pub(crate) struct HeldBytes {
 impl HeldBytes {
     /// Counts what the bytes take when they are read as JSON. Refused where they become too much.
     pub(crate) fn count_json(&mut self) -> Result<(), ApiError> {
-        let values = checked_values(&self.bytes)?;
-        self.held.add(values * VALUE_BYTES)
+        checked_values(&self.bytes)?;
+        let bytes = bytes_when_read(&self.bytes);
+        let most = self.held.share.max_bytes();
+        if self.bytes.len() + bytes > most {
+            return Err(ApiError::too_large(format!(
+                "the body takes {} MB of memory when it is read as JSON, and {} MB are allowed",
+                bytes >> 20,
+                most >> 20
+            ))
+            .hint("send large data as a file"));
+        }
+        self.held.add(bytes)
     }
 }
 

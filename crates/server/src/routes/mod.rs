@@ -36,7 +36,7 @@ pub(crate) use table::{BodyKind, Route};
 
 use crate::e2b;
 use crate::error::ApiError;
-use crate::http::{add_security_headers, check_request, refuse_packed_body};
+use crate::http::{add_security_headers, check_request, refuse_compressed_body};
 use crate::state::AppState;
 use crate::web;
 use axum::Router;
@@ -109,7 +109,9 @@ pub(crate) fn router(state: &AppState) -> Router {
         .merge(crate::librechat::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), e2b::dispatch))
-        .layer(from_fn(refuse_packed_body))
+        .layer(from_fn(|request, next| {
+            refuse_compressed_body(request, next, e2b::decompresses_body)
+        }))
         .layer(from_fn_with_state(state.clone(), check_request))
         .layer(from_fn_with_state(state.clone(), add_security_headers))
         .layer(from_fn_with_state(state.clone(), count))

@@ -10,7 +10,7 @@ use crate::http::count_values;
 /// The most cells of a preview.
 const MAX_CELLS: usize = 200;
 /// The most JSON values of a notebook that is shown as one: each takes far more memory than its text.
-const MAX_VALUES: usize = 500_000;
+const MAX_NOTEBOOK_VALUES: usize = 500_000;
 
 /// The HTML of the first cells of the notebook `source`, or `None` if it is no notebook.
 pub(super) fn to_html(source: &str) -> Option<String> {
@@ -23,7 +23,7 @@ pub(super) fn whole_to_html(source: &str) -> Option<String> {
 }
 
 fn cells_to_html(source: &str, max_cells: usize) -> Option<String> {
-    if count_values(source.as_bytes()) > MAX_VALUES {
+    if count_values(source.as_bytes()) > MAX_NOTEBOOK_VALUES {
         return None;
     }
     let notebook: Value = serde_json::from_str(source).ok()?;

@@ -21,14 +21,15 @@ from errno import (
     EPERM,
     EROFS,
 )
-from os import environ
+from os import environ, getcwd
+from os.path import dirname, isdir, join, normpath
 
 from . import BUILTINS as __builtins__
 from .distributions import distribution_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, TracebackType
     from typing import Any
 
 NO_NETWORK = "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
@@ -36,10 +37,14 @@ NO_NETWORK = "this session has no network: hand the data in as a file in the wor
 _NETWORK = "CELLBLOCK_NETWORK"
 # Set by the host for a session that has no wall around the network: what fails there fails as outside.
 _HOST_NETWORK = "CELLBLOCK_HOST_NETWORK"
+# Set by the host for a session that sees the files of the host, as far as it may read them.
+_HOST_FILES = "CELLBLOCK_HOST_FILES"
 # How the guard at the way to the network begins when it refuses a host.
 _REFUSED_HOST = "this session may not reach "
 _LESS_MEMORY = "work on smaller parts, delete what is no longer needed, or raise the limit `memory`."
-_MISSING_FILE = "it is not in the workspace, and files of the host are not visible in this session: put the file there first."
+_MISSING_FILE = "the session sees only the files of its workspace, and this one is not among them."
+# What opens a file that is there, beside names that end with `_open`, as libraries call the built-in function.
+_OPENERS = frozenset(("open", "open_code", "FileIO", "fromfile"))
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
 # What the host calls the limits and walls of a session (`Obstacle` of the protocol).
@@ -47,7 +52,8 @@ _MEMORY = "memory"
 _DISK = "disk"
 _PROCESSES = "processes"
 _OPEN_FILES = "open_files"
-_NETWORK_WALL = "network"
+_NETWORK_RULES = "network"
+_NETWORK_WALL = "no_network"
 _FILE = "file"
 _PACKAGE = "package"
 _INSTALLABLE_PACKAGE = "installable_package"
@@ -104,7 +110,7 @@ def hint(error: BaseException, workspace: str) -> dict[str, str]:
 
 def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     if _is_refused_host(error):
-        return _network_hint(), _NETWORK_WALL
+        return _of_network()
     if isinstance(error, MemoryError):
         return f"the session's memory limit was reached: {_LESS_MEMORY}", _MEMORY
     if isinstance(error, ModuleNotFoundError):
@@ -118,9 +124,11 @@ def _of(error: BaseException, workspace: str) -> tuple[str, str | None] | None:
     return None
 
 
-def _network_hint() -> str:
-    """Why something cannot be reached, and the option that a session is opened with to reach it."""
-    return no_network() + ("." if environ.get(_NETWORK) else ", or open the session with `network`.")
+def _of_network() -> tuple[str, str]:
+    """Why something cannot be reached; where nothing can be, also the option that a session is opened with to reach it."""
+    if environ.get(_NETWORK):
+        return f"{no_network()}.", _NETWORK_RULES
+    return f"{no_network()}, or open the session with `network`.", _NETWORK_WALL
 
 
 def _top_level(error: ModuleNotFoundError) -> str:
@@ -155,9 +163,7 @@ def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | Non
     number = error.errno
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
-        if not has_network_wall():
-            return None
-        return _network_hint(), _NETWORK_WALL
+        return _of_network() if has_network_wall() else None
     if number == ENOMEM:
         return f"the session's memory limit was reached, of which shared memory may take half: {_LESS_MEMORY}", _MEMORY
     if number in (ENOSPC, EDQUOT, EFBIG):
@@ -170,25 +176,33 @@ def _of_os_error(error: OSError, workspace: str) -> tuple[str, str | None] | Non
         return text, _OPEN_FILES
     if number == EAGAIN and path is None and "temporarily unavailable" in str(error) and _while_forking(error):
         return _processes()
+    if path is not None and number == ENOENT:
+        return _of_missing(error, path, workspace)
     if path is not None and path[:1] == "/":
         return _of_path(number, path, workspace)
-    if path is not None and number == ENOENT and not _while_executing(error):
-        return _MISSING_FILE, _FILE
     if number == EPERM and path is None:
         return "the sandbox does not permit this system call.", None
     return None
 
 
-def _of_path(number: int | None, path: str, workspace: str) -> tuple[str, str | None] | None:
-    if number == ENOENT and _is_under(path, (workspace,)):
-        return _MISSING_FILE, _FILE
+def _of_missing(error: OSError, path: str, workspace: str) -> tuple[str, str] | None:
+    """About a path that leads nowhere, where it can be meant for a file of the host's."""
+    if environ.get(_HOST_FILES) or error.filename2 is not None:
+        return None
+    full = normpath(join(getcwd(), path))
+    if _is_under(full, (workspace,)):
+        return (_MISSING_FILE, _FILE) if isdir(dirname(full)) and _while_opening(error) else None
+    if path[:1] != "/" or _is_under(full, ("/tmp", *_SYSTEM)):
+        return None
+    return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}.", _FILE
+
+
+def _of_path(number: int | None, path: str, workspace: str) -> tuple[str, None] | None:
     if _is_under(path, (workspace, "/tmp")):
         return None
     if number in (EACCES, EROFS, EPERM):
         text = f"only {workspace} and /tmp are writable in this session; {path} is outside. Use a path relative to the workspace."
         return text, None
-    if number == ENOENT and not _is_under(path, _SYSTEM):
-        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}.", _FILE
     return None
 
 
@@ -201,18 +215,42 @@ def _while_forking(error: BaseException) -> bool:
     return code is not None and ("fork" in code.co_names or code.co_name == "_execute_child")
 
 
-def _while_executing(error: BaseException) -> bool:
-    """Whether the missing file is a program that was to be run."""
-    code = _last_code(error)
-    return code is not None and code.co_name in ("_execute_child", "_execvpe", "_spawnvef", "_posix_spawn")
+def _while_opening(error: BaseException) -> bool:
+    """Whether it was raised by a call that opens a file, and not by another one about a path, such as `os.rmdir`."""
+    last = _last_traceback(error)
+    if last is None:
+        return False
+    from dis import get_instructions, hasname
+
+    code = last.tb_frame.f_code
+    places = _places(code)
+    line, end_line, column, end_column = places[last.tb_lasti // 2]
+    for step in get_instructions(code):
+        first, last_line, begin, end = places[step.offset // 2]
+        is_inside = (line, column) <= (first, begin) and (last_line, end) <= (end_line, end_column)
+        if is_inside and step.opcode in hasname and (step.argval in _OPENERS or str(step.argval).endswith("_open")):
+            return True
+    return False
+
+
+def _places(code: CodeType) -> list[tuple[int, int, int, int]]:
+    """The source of each step of a code: first line, last line, first column, last column. What is not known is 0."""
+    if sys.version_info >= (3, 11):
+        return [(line or 0, end or 0, column or 0, last or 0) for line, end, column, last in code.co_positions()]
+    return [(line or 0, line or 0, 0, 0) for start, end, line in code.co_lines() for _ in range(start, end, 2)]
 
 
 def _last_code(error: BaseException) -> CodeType | None:
     """The code that raised it."""
+    last = _last_traceback(error)
+    return None if last is None else last.tb_frame.f_code
+
+
+def _last_traceback(error: BaseException) -> TracebackType | None:
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    return None if traceback is None else traceback.tb_frame.f_code
+    return traceback
 
 
 def _processes() -> tuple[str, str]:
@@ -235,13 +273,11 @@ def _similar(error: Any) -> tuple[str, None] | None:
     name = getattr(error, "name", None)
     if not isinstance(name, str) or len(name) > 40:
         return None
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
     if isinstance(error, NameError):
-        if traceback is None:
+        last = _last_traceback(error)
+        if last is None:
             return None
-        frame = traceback.tb_frame
+        frame = last.tb_frame
         candidates = [*frame.f_locals, *frame.f_globals, *frame.f_builtins]
     elif type(error.obj) is _Module:
         candidates = list(vars(error.obj))

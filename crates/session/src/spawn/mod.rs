@@ -233,13 +233,15 @@ impl RuntimeState {
         })
     }
 
-    /// The variables that depend on the walls. Without a view, all processes share `/tmp`, so the session has a directory of its own.
+    /// The variables that depend on the walls. Without a view, the session sees the host's files, and all processes share `/tmp`, so it has a
+    /// directory of its own.
     pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
         let mut variables = Vec::new();
         if self.rung == Rung::None || self.isolation.without.contains(&Wall::Network) {
             variables.push(("CELLBLOCK_HOST_NETWORK".to_owned(), "1".to_owned()));
         }
         if !self.has_view() {
+            variables.push(("CELLBLOCK_HOST_FILES".to_owned(), "1".to_owned()));
             let private = directory.join("tmp").display().to_string();
             let names = ["TMPDIR", "HOME", "MPLCONFIGDIR"];
             variables.extend(names.map(|name| (name.to_owned(), private.clone())));

@@ -137,7 +137,9 @@ async fn run_and_report(
     } else if args.quiet {
         Arc::new(|_| {})
     } else {
-        let display = Display::new(console, Place::Ask, args.agent_run_args.labels());
+        let workspace = args.agent_run_args.session.workspace_kind();
+        let labels = args.agent_run_args.labels();
+        let display = Display::new(console, Place::Ask, workspace, labels);
         let observer = display.observer();
         let replay = args.agent_run_args.session.replay();
         news = Some(CheckpointNews { display, replay });

@@ -95,7 +95,12 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
         servers: vec![servers],
         telemetry: Telemetry::start(&args.agent_run_args.configuration()?)?,
         output,
-        display: Display::new(console, Place::Chat, args.agent_run_args.labels()),
+        display: Display::new(
+            console,
+            Place::Chat,
+            args.agent_run_args.session.workspace_kind(),
+            args.agent_run_args.labels(),
+        ),
     };
     let is_terminal = io::stdin().is_terminal();
     // While a person types, only Ctrl-C is handled.

@@ -92,7 +92,7 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
                 status(result, Status::Failure)?;
                 let obstacle = result.error.as_ref().and_then(|error| error.obstacle);
                 claim(
-                    obstacle == Some(Obstacle::Network),
+                    obstacle == Some(Obstacle::NoNetwork),
                     "the error does not speak of the network",
                 )
             },

@@ -9,8 +9,8 @@ use crate::cell_run::{
 };
 use crate::failure;
 use crate::terminal::{
-    CheckpointNotice, Console, EnvironmentBar, Place, Style, milliseconds, next_crash,
-    print_restored, size,
+    CheckpointNotice, Console, EnvironmentBar, Place, Style, WorkspaceKind, milliseconds,
+    next_crash, print_restored, size,
 };
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
@@ -331,7 +331,11 @@ impl Shell {
 
     async fn print_result(&self, finished: &FinishedCell, timing: Timing) -> io::Result<()> {
         let limit = self.options.limits.wall;
-        print_outcome(finished, limit, Place::Repl, &self.console)?;
+        let workspace = match self.fresh {
+            Some(_) => WorkspaceKind::Fresh,
+            None => WorkspaceKind::Named,
+        };
+        print_outcome(finished, limit, Place::Repl, workspace, &self.console)?;
         print_files(finished, self.workspace(), &self.console);
         save_and_name_plots(finished, &self.session, &self.console).await;
         if timing == Timing::Shown {

@@ -13,10 +13,11 @@ fn hint(code: &str) -> (String, Option<String>) {
 
 #[test]
 fn a_refused_connection_says_that_there_is_no_network_and_what_would_help() {
-    let (value, _) =
-        hint("import socket\nsocket.create_connection(('93.184.216.34', 80), timeout=5)");
+    let code = "import socket\nsocket.create_connection(('93.184.216.34', 80), timeout=5)";
+    let error = session().run(code).error.unwrap();
     let why = "; this session has no network: hand the data in as a file in the workspace, or fetch it through a tool";
-    assert!(value.ends_with(why), "{value}");
+    assert!(error.value.ends_with(why), "{}", error.value);
+    assert_eq!(error.obstacle, Some(Obstacle::NoNetwork));
 }
 
 #[test]
@@ -81,15 +82,42 @@ fn a_package_is_named_as_an_index_has_it() {
 }
 
 #[test]
-fn a_file_that_is_not_there_has_a_hint_and_a_program_that_is_not_there_has_none() {
-    let error = session().run("open('sales.csv')").error.unwrap();
-    assert_eq!(error.obstacle, Some(Obstacle::File));
-    assert_eq!(
-        error.hint.unwrap(),
-        "It is not in the workspace, and files of the host are not visible in this session: put the file there first."
-    );
-    let missing = "import subprocess; subprocess.run(['no-such-program'])";
-    assert_eq!(hint_of(missing), None);
+fn a_file_that_is_read_and_is_not_there_has_a_hint() {
+    for code in [
+        "open('sales.csv')",
+        "open('/workspace/sales.csv', 'rb').read()",
+        "with open(\n    'sales.csv',\n    encoding='utf-8',\n) as file: pass",
+        "import pathlib; pathlib.Path('sales.csv').read_text()",
+        "import zipfile; zipfile.ZipFile('sales.zip')",
+        "import shutil; shutil.copy('sales.csv', 'copy.csv')",
+        "import os; os.open('sales.csv', os.O_RDONLY)",
+    ] {
+        let error = session().run(code).error.unwrap();
+        assert_eq!(error.obstacle, Some(Obstacle::File), "{code}");
+        assert_eq!(
+            error.hint.unwrap(),
+            "The session sees only the files of its workspace, and this one is not among them.",
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn other_calls_about_paths_that_lead_nowhere_have_no_hint_about_files() {
+    for code in [
+        "open('missing/out.csv', 'w')",
+        "open('/workspace/missing/out.csv', 'w')",
+        "import os; os.rename('a', 'b')",
+        "import os; os.rmdir('open')",
+        "import os; os.chdir('nowhere')",
+        "import os; os.remove('x')",
+        "import os; os.chdir('/tmp'); open('x')",
+        "import subprocess; subprocess.run(['no-such-program'])",
+        "import subprocess; subprocess.run(['./no-such-program'])",
+    ] {
+        let error = session().run(code).error.unwrap();
+        assert_eq!((error.hint, error.obstacle), (None, None), "{code}");
+    }
 }
 
 #[test]

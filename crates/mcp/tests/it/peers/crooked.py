@@ -90,12 +90,38 @@ for line in sys.stdin:
             flood("debug")
         elif fault == "answers flood":
             flood({"jsonrpc": "2.0", "id": 999, "result": good})
-        elif fault == "questions":
-            # It reads none of the answers.
+        elif fault == "no messages":
+            # Each is answered as a request that cannot be read, and it reads none of the answers.
+            flood({})
+        elif fault == "long lines":
+            while True:
+                sys.stdout.write("{" + "x" * (1 << 20) + "\n")
+        elif fault == "line without end":
+            while True:
+                sys.stdout.write("x" * (1 << 20))
+        elif fault == "large answers":
+            send(answer | {"result": {"content": [{"type": "text", "text": "x" * (12 << 20)}]}})
+        # It reads none of the answers to the requests that follow. Their ids are long, so that the answers soon wait.
+        elif fault == "requests":
             for number in range(5_000):
-                send({"jsonrpc": "2.0", "id": "q%d" % number, "method": "ping"})
+                send({"jsonrpc": "2.0", "id": "%0200d" % number, "method": "ping"})
             time.sleep(60)
-        elif fault == "long question":
+        elif fault == "same id":
+            while True:
+                send({"jsonrpc": "2.0", "id": "q" * 200, "method": "ping"})
+                # Of two requests under way with the same id, only one gets an answer.
+                time.sleep(0.001)
+        elif fault == "cancelled requests":
+            for begin in range(0, 5_000, 500):
+                ids = ["%0200d" % number for number in range(begin, begin + 500)]
+                for identity in ids:
+                    send({"jsonrpc": "2.0", "id": identity, "method": "ping"})
+                # A request that is cancelled at once gets no answer.
+                time.sleep(0.2)
+                for identity in ids:
+                    send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
+            time.sleep(60)
+        elif fault == "long request":
             send({"jsonrpc": "2.0", "id": "q" * 100_000, "method": "ping"})
             time.sleep(60)
         elif fault == "progress":

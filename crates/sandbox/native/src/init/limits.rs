@@ -7,7 +7,7 @@ use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
 use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
-use crate::init::watchdog::socket_memory::{bytes as socket_bytes, netlink_sockets, unix_sockets};
+use crate::init::watchdog::socket_memory::{netlink_sockets, unaccepted_bytes, unix_sockets};
 use crate::init::watchdog::user_objects::{
     Census, Counted, DescriptorCensus, MAX_LOCKS, WatchCensus, locks,
 };
@@ -57,10 +57,10 @@ impl Session {
         self.init.socket_memory > 0 && self.objects.has_listener() && self.has_own_network()
     }
 
-    /// Whether the sockets alone hold more than the session may. Those that a cgroup counts are among them, and are not more than it allows.
-    fn has_full_connections(&self) -> bool {
+    /// Whether connections that code has not accepted hold more than the session may. All other sockets are counted by the cgroup.
+    fn is_over_in_sockets(&self) -> bool {
         let limit = self.init.socket_memory;
-        self.counts_connections() && socket_bytes(self.init.proc_directory, limit) > limit
+        self.counts_connections() && unaccepted_bytes(self.init.proc_directory, limit) > limit
     }
 
     /// Looks once, and ends the head if it has more than it may.
@@ -75,16 +75,17 @@ impl Session {
         } else if self.init.memory > 0 {
             self.text_bytes = open_texts::most_for_one(census.watches(), locks);
             self.watch_memory();
-        } else if self.has_full_connections() {
-            self.end_full_connections();
+        } else if self.is_over_in_sockets() {
+            self.end_for_sockets();
         }
         self.follow_other_processes();
     }
 
-    /// Nothing tells whose the connections are. Spawned processes go first, because the head has the variables.
-    fn end_full_connections(&mut self) {
+    /// Ends what may hold the data: the spawned processes first, then the head. Nothing tells whose the connections are, and the head has the
+    /// variables.
+    fn end_for_sockets(&mut self) {
         self.end_all_spawned();
-        if self.has_full_connections() {
+        if self.is_over_in_sockets() {
             self.end_head(Reason::Memory, self.standbys.newest());
         }
     }
@@ -281,7 +282,7 @@ impl Session {
         is_alone
     }
 
-    /// A call asks for something that the kernel counts for each user, or for memory that it does not show.
+    /// A call asks for something that the kernel counts for each user, or for memory that it does not show, or begins to listen.
     pub(super) fn answer_about_object(&mut self, notification: &Notification) {
         if notification.number() == nr::MMAP {
             return self.answer_about_shared_memory(notification);

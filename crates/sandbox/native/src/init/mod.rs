@@ -69,7 +69,7 @@ pub struct Init {
     pub reach: Reach,
     /// The memory limit that the watchdog holds, or 0 for none.
     pub memory: u64,
-    /// What the data in its sockets are held to where a cgroup holds the memory limit, or 0 for nothing.
+    /// The limit for data in the session's sockets, in bytes, where a cgroup limits all other memory; 0 for none.
     pub socket_memory: u64,
     /// How many processes it may have.
     pub processes: u64,

@@ -179,13 +179,28 @@ impl Session {
         if supervisor <= 1 || !self.spawner.supervises(processes, supervisor) {
             return;
         }
+        self.end_each(|pid| {
+            let is_it = |pid| pid == supervisor;
+            pid != supervisor && find_upwards(processes, pid, is_it).is_some()
+        });
+    }
+
+    /// Ends all spawned processes with all that they started.
+    pub(super) fn end_all_spawned(&mut self) {
+        let (processes, spawner) = (self.init.proc_directory, self.spawner);
+        self.end_each(|pid| {
+            !spawner.is_or_supervises(processes, pid) && spawner.has(processes, pid)
+        });
+    }
+
+    /// Ends the processes of which `is_meant` says so, also those that they start meanwhile.
+    fn end_each(&mut self, is_meant: impl Fn(Pid) -> bool) {
+        let processes = self.init.proc_directory;
         let start = sys::monotonic_milliseconds();
         loop {
             let mut left = 0;
             each_process(self.init.reach, processes, |pid| {
-                let is_below = pid != supervisor
-                    && find_upwards(processes, pid, |pid| pid == supervisor).is_some();
-                if is_below && !has_ended(processes, pid) {
+                if is_meant(pid) && !has_ended(processes, pid) {
                     left += 1;
                     let _ = kill(pid, signals::KILL);
                 }
@@ -196,24 +211,6 @@ impl Session {
             // It takes signals that may have been about children of ours.
             sys::wait_for_child(LOOK_MICROSECONDS);
             self.has_unreaped = true;
-        }
-    }
-
-    /// Ends all spawned processes with all that they started.
-    pub(super) fn end_all_spawned(&mut self) {
-        let processes = self.init.proc_directory;
-        let mut supervisors = [0; MAX_COMPARED];
-        let mut slots = supervisors.iter_mut();
-        each_process(self.init.reach, processes, |pid| {
-            if self.spawner.is_there()
-                && self.spawner.supervises(processes, pid)
-                && let Some(slot) = slots.next()
-            {
-                *slot = pid;
-            }
-        });
-        for supervisor in supervisors {
-            self.end_spawned(supervisor);
         }
     }
 

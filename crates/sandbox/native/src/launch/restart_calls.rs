@@ -36,10 +36,14 @@ const SIGNALS: &[usize] = &[
     nr::SCHED_SETSCHEDULER,
 ];
 
+/// Calls about sockets that init is notified of.
+const SOCKETS: &[usize] = &[nr::LISTEN];
+
 /// Whether a call is made again. Calls that open a file are not: Linux interrupts them too, and programs expect it.
 fn is_restarted(number: usize) -> bool {
-    let mut all = CHANGES.iter().chain(METADATA_CHANGES).chain(SIGNALS);
-    number == nr::LISTEN || number != nr::CREAT && all.any(|restarted| *restarted == number)
+    let changes = CHANGES.iter().chain(METADATA_CHANGES);
+    let mut all = changes.chain(SIGNALS).chain(SOCKETS);
+    number != nr::CREAT && all.any(|restarted| *restarted == number)
 }
 
 /// Calls that are made again when there is room after all.

@@ -96,7 +96,7 @@ pub fn watched_memory(request: &Spawn) -> u64 {
     }
 }
 
-/// What the data in a session's sockets are held to where a cgroup counts all other memory; 0 for nothing.
+/// The limit for data in the session's sockets, in bytes, where a cgroup limits all other memory; 0 for none.
 pub fn socket_memory(request: &Spawn) -> u64 {
     if has(request, walls::MEMORY) && request.watched_memory == 0 {
         request.memory

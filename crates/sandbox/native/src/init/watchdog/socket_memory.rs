@@ -14,13 +14,34 @@ pub fn bytes(proc_directory: Fd, limit: u64) -> u64 {
     let mut sum = of_unix(proc_directory, limit);
     for protocol in [TCP, UDP] {
         if sum <= limit && is_in_use(proc_directory, protocol) {
-            sum += of_internet(proc_directory, protocol, limit);
+            sum += of_internet(proc_directory, protocol, limit, |_| true);
         }
     }
     if sum <= limit {
         sum += of_netlink(proc_directory, limit);
     }
     sum
+}
+
+/// Bytes that connections hold which wait to be accepted, in this process's network namespace: no cgroup counts them. Ends early when they are
+/// more than `limit`. Where the kernel does not list connections, all of TCP count, with as much as they can hold.
+pub fn unaccepted_bytes(proc_directory: Fd, limit: u64) -> u64 {
+    if is_in_use(proc_directory, TCP) {
+        of_internet(proc_directory, TCP, limit, is_unaccepted)
+    } else {
+        0
+    }
+}
+
+/// Whether an answer is about a connection that no process has accepted: it has no inode yet. A connection that a process has closed has none
+/// any more, but is in another state, and its cgroup goes on counting it.
+fn is_unaccepted(answer: &[u8]) -> bool {
+    const STATE: usize = 1;
+    const INODE: core::ops::Range<usize> = 68..72;
+    const ESTABLISHED: u8 = 1;
+    const CLOSED_BY_PEER: u8 = 8;
+    answer.get(INODE) == Some(&[0; 4])
+        && matches!(answer.get(STATE), Some(&(ESTABLISHED | CLOSED_BY_PEER)))
 }
 
 /// Sockets to the kernel, in which its answers wait until they are read.
@@ -79,7 +100,13 @@ fn of_unix(proc_directory: Fd, limit: u64) -> u64 {
     sum
 }
 
-fn of_internet(proc_directory: Fd, protocol: u8, limit: u64) -> u64 {
+/// What the sockets of a protocol hold whose answers `is_counted` accepts.
+fn of_internet(
+    proc_directory: Fd,
+    protocol: u8,
+    limit: u64,
+    is_counted: impl Fn(&[u8]) -> bool,
+) -> u64 {
     const HEAD: usize = 72;
     const SHOW_MEMORY: u8 = 1 << (INTERNET_ATTRIBUTES.memory - 1);
     let mut sum = 0;
@@ -88,8 +115,10 @@ fn of_internet(proc_directory: Fd, protocol: u8, limit: u64) -> u64 {
         request[..3].copy_from_slice(&[family, protocol, SHOW_MEMORY]);
         request[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
         let dumped = dump(&request, |answer| {
-            let found = Found::read(answer.get(HEAD..).unwrap_or(&[]), &INTERNET_ATTRIBUTES);
-            sum += SOCKET_BYTES + found.memory();
+            if is_counted(answer) {
+                let found = Found::read(answer.get(HEAD..).unwrap_or(&[]), &INTERNET_ATTRIBUTES);
+                sum += SOCKET_BYTES + found.memory();
+            }
             sum <= limit
         });
         if dumped.is_err() {
@@ -347,6 +376,35 @@ mod tests {
         assert!(is_counted());
         drop(sender);
         assert!(is_counted());
+        close(processes);
+    }
+
+    #[test]
+    fn a_connection_counts_as_not_accepted_until_it_is_accepted() {
+        const SENT: u64 = 30_000;
+        let processes = crate::walls::mounts::open_proc().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || {
+            let mut sender = TcpStream::connect(address).unwrap();
+            sender.write_all(&[1; SENT as usize]).unwrap();
+            sender
+        };
+        // Other tests have connections too.
+        let port = address.port().to_be_bytes();
+        let is_counted = |answer: &[u8]| is_unaccepted(answer) && answer[4..6] == port;
+        let counted = || of_internet(processes, TCP, u64::MAX, is_counted);
+        assert_eq!(counted(), 0);
+        let (open, closed) = (connect(), connect());
+        drop(closed);
+        assert!(counted() >= 2 * SENT);
+        assert!(unaccepted_bytes(processes, u64::MAX) >= 2 * SENT);
+        let accepted = [listener.accept().unwrap(), listener.accept().unwrap()];
+        assert_eq!(counted(), 0);
+        // One that is closed again has no inode either.
+        drop(accepted);
+        drop(open);
+        assert_eq!(counted(), 0);
         close(processes);
     }
 

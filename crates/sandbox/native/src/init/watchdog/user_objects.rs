@@ -68,7 +68,7 @@ enum Kind {
 }
 
 impl UserObjects {
-    /// Whether a call asks for one of these objects.
+    /// Whether a call asks for one of these objects, or begins to listen.
     pub fn is_about(number: usize) -> bool {
         matches!(
             number,
@@ -87,7 +87,7 @@ impl UserObjects {
         )
     }
 
-    /// Whether a thread may make such an object. `census` counts what the session has, when more was allowed than it may have at once.
+    /// Whether a thread may make this call. `census` counts what the session has, when more was allowed than it may have at once.
     pub fn allow(&mut self, number: usize, caller: Pid, census: &impl Census) -> bool {
         match number {
             nr::PIPE | nr::PIPE2 => self.take(Kind::Pipe, caller, census),

@@ -1,6 +1,5 @@
-//! Bodies that came packed (`Content-Encoding`). A few bytes of such a body can become very many, so it is refused.
+//! Bodies that came compressed (`Content-Encoding`). A few bytes of a compressed body can become very many, so it is refused.
 
-use crate::e2b::unpacks_body;
 use crate::error::ApiError;
 use axum::extract::Request;
 use axum::http::header::CONTENT_ENCODING;
@@ -8,16 +7,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Refuses the packed body of a request, whatever its path. The one route that unpacks a body bounds what becomes of it.
-pub(crate) async fn refuse_packed_body(request: Request, next: Next) -> Result<Response, ApiError> {
+/// Refuses the compressed body of a request, whatever its path, but for a request whose route `decompresses` bodies: it bounds what becomes of
+/// them.
+pub(crate) async fn refuse_compressed_body(
+    request: Request,
+    next: Next,
+    decompresses: fn(&Request) -> bool,
+) -> Result<Response, ApiError> {
     let codings = content_codings(request.headers());
-    if codings.is_empty() || unpacks_body(&request) {
+    if codings.is_empty() || decompresses(&request) {
         return Ok(next.run(request).await);
     }
     Err(unsupported_coding(&codings))
 }
 
-/// How a body is packed, in the order in which it was done. Empty for a body as it is.
+/// How a body is compressed, in the order in which it was done. Empty for an uncompressed body.
 pub(crate) fn content_codings(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
     let texts = values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
@@ -30,13 +34,15 @@ pub(crate) fn content_codings(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// The error for a body that is packed in a way that its route does not unpack.
+/// The error for a body that is compressed in a way that its route does not take.
 pub(crate) fn unsupported_coding(codings: &[String]) -> ApiError {
     let shown: String = codings.join(", ").chars().take(64).collect();
     ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "malformed",
-        format!("the body is packed ({shown:?}), and this route takes it unpacked only"),
+        format!(
+            "the body is compressed (`{shown}`), and this route takes only uncompressed bodies"
+        ),
     )
     .hint("send the body as it is, without the header `Content-Encoding`")
 }

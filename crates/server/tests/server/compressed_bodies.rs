@@ -1,4 +1,4 @@
-//! Bodies that come packed: a few bytes must not become very many on the host.
+//! Bodies that come compressed: a few bytes must not become very many on the host.
 
 use crate::common::{Answer, Caller, TestServer};
 use axum::body::Body;
@@ -11,10 +11,10 @@ use std::io::Write as _;
 
 const MEGABYTE: usize = 1 << 20;
 
-fn packed(contents: &[u8]) -> Vec<u8> {
+fn compressed(contents: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(contents).expect("packed");
-    encoder.finish().expect("packed")
+    encoder.write_all(contents).expect("compressed");
+    encoder.finish().expect("compressed")
 }
 
 async fn send(caller: &Caller<'_>, method: Method, path: &str, body: Vec<u8>) -> Answer {
@@ -25,7 +25,7 @@ async fn send(caller: &Caller<'_>, method: Method, path: &str, body: Vec<u8>) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_packed_body_is_refused_by_every_api() {
+async fn a_compressed_body_is_refused_by_every_api() {
     let server = TestServer::with(|options| options.authentication = Authentication::Off).await;
     let caller = server.anyone().with("x-cellblock", "1");
     let session = caller.open().await;
@@ -46,7 +46,7 @@ async fn a_packed_body_is_refused_by_every_api() {
                 .clone()
                 .with("content-encoding", coding)
                 .with("content-type", "application/json");
-            let answer = send(&caller, method.clone(), path, packed(b"{}")).await;
+            let answer = send(&caller, method.clone(), path, compressed(b"{}")).await;
             let told = (answer.status, answer.text());
             assert_eq!(
                 told.0,
@@ -54,7 +54,11 @@ async fn a_packed_body_is_refused_by_every_api() {
                 "{path} {coding}: {}",
                 told.1
             );
-            assert!(told.1.contains("unpacked"), "{path}: {}", told.1);
+            assert!(
+                told.1.contains("takes only uncompressed bodies"),
+                "{path}: {}",
+                told.1
+            );
         }
     }
     let plain = caller.with("content-encoding", "identity");
@@ -80,15 +84,21 @@ async fn sandbox<'a>(caller: &Caller<'a>) -> Caller<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_into_a_sandbox_may_be_packed_and_is_bounded_by_what_was_sent() {
+async fn an_upload_into_a_sandbox_may_be_compressed_and_is_bounded_by_what_was_sent() {
     let server = TestServer::with(|options| options.authentication = Authentication::Off).await;
     let files = sandbox(&server.anyone().with("x-api-key", "any")).await;
     let gzip = files.clone().with("content-encoding", "gzip");
-    let written = send(&gzip, Method::POST, "/files?path=a.txt", packed(b"hello")).await;
+    let written = send(
+        &gzip,
+        Method::POST,
+        "/files?path=a.txt",
+        compressed(b"hello"),
+    )
+    .await;
     assert_eq!(written.status, StatusCode::OK, "{}", written.text());
     let read = files.get("/files?path=a.txt").await;
     assert_eq!(read.text(), "hello");
-    let bomb = packed(&vec![0; 200 * MEGABYTE]);
+    let bomb = compressed(&vec![0; 200 * MEGABYTE]);
     assert!(bomb.len() < MEGABYTE);
     let refused = send(&gzip, Method::POST, "/files?path=b.txt", bomb).await;
     assert_eq!(
@@ -101,7 +111,7 @@ async fn an_upload_into_a_sandbox_may_be_packed_and_is_bounded_by_what_was_sent(
     assert_eq!(read.status, StatusCode::NOT_FOUND);
     for coding in ["br", "gzip, gzip"] {
         let other = files.clone().with("content-encoding", coding);
-        let refused = send(&other, Method::POST, "/files?path=c.txt", packed(b"x")).await;
+        let refused = send(&other, Method::POST, "/files?path=c.txt", compressed(b"x")).await;
         assert_eq!(
             refused.status,
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
