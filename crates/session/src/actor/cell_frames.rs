@@ -178,7 +178,7 @@ impl CellRun {
                 }
             },
             FromHead::Log { text } => {
-                actor.shared.log(text);
+                actor.shared.logs.log(text);
                 None
             }
             FromHead::OutputRequest {

@@ -233,7 +233,7 @@ impl Actor {
                 },
                 frame = self.head.channel.receive() => match frame {
                     // A thread that outlived its cell.
-                    Ok(frame) => self.head.refuse_stray(&self.shared, frame).await,
+                    Ok(frame) => self.head.refuse_stray(&self.shared.logs, frame).await,
                     Err(_) => match self.end_head().await {
                         Some(death) => self.head.ended = Some(death),
                         None => return self.placement.process_host.why_lost().await,
@@ -242,7 +242,7 @@ impl Actor {
                 read = self.head.pipes.read() => {
                     if let Ok((_, bytes)) = read {
                         let text = String::from_utf8_lossy(bytes).into_owned();
-                        self.shared.log(text);
+                        self.shared.logs.log(text);
                     }
                 }
                 // If it is over its limit, that is seen above.

@@ -23,7 +23,12 @@ impl Actor {
             ToHead::Seed { .. } | ToHead::Tools { .. } | ToHead::Reset { .. }
         );
         let step = changes.then(|| operation.clone());
-        match timeout(limit, self.head.exchange(&self.shared, operation, question)).await {
+        match timeout(
+            limit,
+            self.head.exchange(&self.shared.logs, operation, question),
+        )
+        .await
+        {
             Ok(Ok(reply)) => {
                 if let Some(step) = step
                     && reply.clone().done().is_ok()

@@ -145,7 +145,7 @@ impl Actor {
                 .channel
                 .send_with(&request, Some(far.as_fd()))
                 .await?;
-            self.head.answer_to(&self.shared, seq).await
+            self.head.answer_to(&self.shared.logs, seq).await
         };
         let reply = match timeout(ARM_LIMIT, exchange).await {
             Ok(Ok(reply)) => reply,

@@ -165,7 +165,7 @@ impl Actor {
             loop {
                 match self.head.channel.receive().await? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    stray => self.head.refuse_stray(&self.shared, stray).await,
+                    stray => self.head.refuse_stray(&self.shared.logs, stray).await,
                 }
             }
         };

@@ -270,7 +270,7 @@ impl Actor {
         let message = operation.with_seq(seq);
         let reply = timeout(
             limit,
-            self.head.exchange(&self.shared, message.clone(), seq),
+            self.head.exchange(&self.shared.logs, message.clone(), seq),
         )
         .await;
         match reply.map(|reply| reply.ok().and_then(|reply| Reply::done(reply).ok())) {

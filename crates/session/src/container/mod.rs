@@ -16,7 +16,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::{PackageMount, Packages};
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
 use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
@@ -150,7 +150,7 @@ impl ContainerBackend {
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
         let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new();
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
             events: logs.clone(),

@@ -6,7 +6,7 @@ mod resources;
 mod shared;
 
 pub use resources::ResourceUse;
-pub(crate) use shared::{MAX_LOG_EVENTS, Shared, log_pieces};
+pub(crate) use shared::Shared;
 
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,

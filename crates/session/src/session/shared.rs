@@ -10,7 +10,7 @@ use crate::packages::Packages;
 use crate::paths::Layout;
 use crate::processes::Processes;
 use cellblock_network::Connection;
-use cellblock_protocol::{Event, Rung};
+use cellblock_protocol::Rung;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -47,37 +47,4 @@ pub(crate) struct Shared {
     pub(crate) processes: Arc<Processes>,
     /// The time of a cell that names none.
     pub(crate) wall: Duration,
-}
-
-/// Log events that wait for a reader, and the most bytes of one: together they are what code can put into the host's
-/// memory while there is no reader.
-pub(crate) const MAX_LOG_EVENTS: usize = 256;
-const MAX_LOG_EVENT_BYTES: usize = 64 << 10;
-
-impl Shared {
-    /// Tells those who listen to the session's log. A long text becomes several events.
-    pub(crate) fn log(&self, text: String) {
-        for text in log_pieces(text) {
-            self.logs.send(Event::Log { text });
-        }
-    }
-}
-
-/// A text for the log in pieces of a bounded size, cut between characters.
-pub(crate) fn log_pieces(text: String) -> Vec<String> {
-    if text.len() <= MAX_LOG_EVENT_BYTES {
-        return vec![text];
-    }
-    let mut pieces = Vec::new();
-    let mut rest = text.as_str();
-    while rest.len() > MAX_LOG_EVENT_BYTES {
-        let end = (1..=MAX_LOG_EVENT_BYTES)
-            .rev()
-            .find(|at| rest.is_char_boundary(*at));
-        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-        pieces.push(piece.to_owned());
-        rest = after;
-    }
-    pieces.push(rest.to_owned());
-    pieces
 }

@@ -12,7 +12,7 @@ use crate::files::kept_workspaces::remove_unfinished;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{Opening, Prepared, SessionParts};
 use crate::spawn::sockets::{Sockets, SpawnedSession};
@@ -200,7 +200,7 @@ impl Actor {
         });
         unfinished.keep();
         // The journal goes on where that of the parent stands.
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new();
         let cell = self.checkpoints.current();
         let recorder = &self.cells.journal.recorder;
         let opening = Opening {

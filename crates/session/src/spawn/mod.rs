@@ -19,7 +19,7 @@ use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
@@ -62,7 +62,7 @@ impl RuntimeState {
             Some(prepared) => prepared,
             None => self.make(&id, options.clone()).await?,
         };
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new();
         let journal = self.begin_journal(prepared.actor(), &options, &logs);
         let mut environment = self.environment(prepared.actor().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);

@@ -6,7 +6,7 @@ use crate::actor::head::Head;
 use crate::actor::{Actor, AfterCell, CellHistory, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
 use crate::container::image_python::SessionImage;
-use crate::events::SessionEvents;
+use crate::events::{MAX_LOG_EVENTS, SessionEvents};
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
@@ -15,7 +15,7 @@ use crate::network::{NetworkAccess, NetworkListeners, OpenedListener};
 use crate::packages::Packages;
 use crate::paths::Layout;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::session::{Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
@@ -114,7 +114,7 @@ impl Prepared {
             id: parts.id,
             workspace: parts.workspace,
             rung: parts.summary.rung,
-            logs: SessionEvents::new(1),
+            logs: SessionEvents::new(),
             connections: broadcast::channel(1).0,
             host_requests: Arc::default(),
             end: OnceLock::new(),
