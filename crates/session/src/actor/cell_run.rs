@@ -113,7 +113,7 @@ impl CellRun {
         actor.copy_files().await;
         let is_looked_for =
             actor.checkpoints.is_armed() && actor.files.history.lock().held.is_some();
-        if !actor.checkpoints.is_disabled && !is_looked_for {
+        if !actor.checkpoints.is_disabled() && !is_looked_for {
             // No checkpoint was made since the last cell, or the session went back.
             let look = actor.files.disk.look_for_held_files();
             actor.note_held_files(look).await;

@@ -32,7 +32,7 @@ impl Actor {
     async fn take_changes_of(&mut self, cell: u64) -> Changes {
         let changes = self.files.disk.changes().await;
         // Where the session never goes back, no copies are kept to go back to.
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled() {
             self.files.history.lock().note(cell, changes.paths.clone());
         }
         changes
@@ -41,7 +41,7 @@ impl Actor {
     /// Takes note of file changes between two cells, by the user or the host: they are part of the state before the next cell.
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.files.disk.changes_between_cells().await;
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled() {
             let cell = self.checkpoints.current();
             let author = match self.files.is_left_running {
                 true => Author::Unclear,
@@ -64,13 +64,13 @@ impl Actor {
         const MAX_SEARCH: u32 = 1000;
         self.files.is_left_running = false;
         for _ in 0..MAX_SEARCH {
-            if self.checkpoints.is_disabled || !self.files.disk.seeks_processes() {
+            if self.checkpoints.is_disabled() || !self.files.disk.seeks_processes() {
                 break;
             }
             sleep(PAUSE).await;
         }
         for look in 1..=MAX_LOOKS {
-            if self.checkpoints.is_disabled {
+            if self.checkpoints.is_disabled() {
                 return;
             }
             if self.shared.processes.has_living() {

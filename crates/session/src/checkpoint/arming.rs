@@ -5,8 +5,8 @@ use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
 use crate::wire::init_link::Protect;
+use cellblock_protocol::Arming;
 use cellblock_protocol::guest::{Armed, ToHead};
-use cellblock_protocol::{Arming, Strategy};
 use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
@@ -37,11 +37,7 @@ impl Actor {
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
             return;
         }
-        if self.options.strategy == Strategy::Direct {
-            self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
-            return;
-        }
-        if let Some(reason) = self.placement.process_host.why_no_checkpoints() {
+        if let Some(reason) = self.checkpoints.why_disabled {
             self.checkpoints.obstacle = Some(reason.to_owned());
             return;
         }
@@ -200,9 +196,8 @@ impl Actor {
 
     /// The newest, and as many older ones as the limits allow.
     async fn trim(&mut self, cell_waits: bool) {
-        let most = usize::try_from(self.options.limits.checkpoints)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1);
+        let limits = self.checkpoints.limits;
+        let most = limits.older_states.saturating_add(1);
         while self.checkpoints.count() > most {
             self.drop_oldest().await;
         }
@@ -213,7 +208,7 @@ impl Actor {
         }
         self.forget_old_files();
         // Copies of files are new data on disk as well.
-        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > self.options.limits.disk {
+        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > limits.file_bytes {
             self.drop_oldest().await;
             self.forget_old_files();
         }
@@ -223,7 +218,7 @@ impl Actor {
     /// middle of the copy. The cells that run again after that would fill the memory to the same byte, and so without end.
     async fn make_room_for_copy(&mut self) -> Result<(), String> {
         self.drop_standbys_while_short_of_memory().await;
-        let needed = COPY_MEMORY + self.options.limits.memory / PAGE_TABLE_SHARE;
+        let needed = COPY_MEMORY + self.checkpoints.limits.session_memory_bytes / PAGE_TABLE_SHARE;
         let cgroup = self.placement.cgroup.as_ref();
         match cgroup.is_some_and(|cgroup| cgroup.is_short_of(needed)) {
             true => Err("there is too little memory left for a copy of the process".to_owned()),
@@ -250,7 +245,7 @@ impl Actor {
     async fn history_is_too_large(&mut self, cell_waits: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
         const MAX_ESTIMATES_IN_A_ROW: u32 = 4;
-        let budget = self.options.limits.checkpoint_budget();
+        let budget = self.checkpoints.limits.memory_bytes;
         let standbys = &self.checkpoints.standbys;
         if let Some(used) = self
             .placement

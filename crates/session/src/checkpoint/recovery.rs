@@ -13,7 +13,7 @@ use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{FileChanges, ProcessStatus, Strategy};
+use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -236,12 +236,11 @@ impl Actor {
         self.checkpoints.is_untouched()
             && self.checkpoints.standbys.is_empty()
             && !self.shared.processes.has_living()
-            && self.options.strategy != Strategy::Direct
+            && !self.checkpoints.is_disabled()
             && self.options.setup.is_none()
             && !self.options.has_network()
             && !self.placement.lineage.is_forked()
             && !self.shared.workspace.is_user_directory()
-            && matches!(self.placement.process_host, ProcessHost::Zygote(_))
             && self
                 .placement
                 .lineage

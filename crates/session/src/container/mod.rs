@@ -237,7 +237,6 @@ impl ContainerBackend {
             listeners,
             runtime: None,
         })?;
-        opened.actor.checkpoints.is_disabled = true;
         prepare(&mut opened.actor, imports, environment).await?;
         Ok(opened.serve())
     }

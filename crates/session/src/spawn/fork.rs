@@ -216,7 +216,6 @@ impl Actor {
         let opened = prepared.into_session(opening).map(|mut fork| {
             fork.actor.cells.last_number = self.cells.last_number;
             fork.actor.files.is_left_running = self.files.is_left_running;
-            fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
             fork.serve()
         });
         Ok((opened, after))

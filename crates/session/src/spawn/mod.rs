@@ -26,7 +26,7 @@ use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, 
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
-use cellblock_protocol::{Rung, SessionOptions, Strategy, UnlistedHosts, Wall, import_statement};
+use cellblock_protocol::{Rung, SessionOptions, UnlistedHosts, Wall, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +67,6 @@ impl RuntimeState {
         let mut environment = self.environment(prepared.actor().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
         environment.extend(listeners.environment());
-        let is_direct = options.strategy == Strategy::Direct;
         let mut opened = prepared.into_session(Opening {
             id,
             options,
@@ -78,7 +77,6 @@ impl RuntimeState {
             listeners,
             runtime: Some(Arc::clone(self)),
         })?;
-        opened.actor.checkpoints.is_disabled = is_direct;
         prepare(&mut opened.actor, imports, environment).await?;
         Ok(opened.serve())
     }

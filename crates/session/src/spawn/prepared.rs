@@ -4,7 +4,7 @@ use crate::Error;
 use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::head::Head;
 use crate::actor::{Actor, AfterCell, CellHistory, Placement, SessionDirectory, SessionFiles};
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{CheckpointLimits, Checkpoints};
 use crate::container::image_python::SessionImage;
 use crate::events::{MAX_LOG_EVENTS, SessionEvents};
 use crate::files::disk::Disk;
@@ -20,7 +20,7 @@ use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -109,6 +109,11 @@ impl Prepared {
             has_view: parts.summary.has_view,
         };
         parts.workspace.directory().set_name(&layout.workspace);
+        let why_disabled = match parts.options.strategy {
+            Strategy::Direct => Some("the strategy `direct` makes none"),
+            Strategy::Process | Strategy::Thread => parts.process_host.why_no_checkpoints(),
+        };
+        let limits = CheckpointLimits::of(&parts.options.limits);
         let shared = Shared {
             layout,
             id: parts.id,
@@ -136,7 +141,7 @@ impl Prepared {
             commands: CommandQueue::new(commands),
             init,
             head: Head::new(channel, pipes),
-            checkpoints: Checkpoints::new(head),
+            checkpoints: Checkpoints::new(head, limits, why_disabled),
             cells: CellHistory::default(),
             files: SessionFiles {
                 disk: Disk::new(tracker, temporary, processes, history.clone()),
