@@ -4,6 +4,7 @@ use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
+use crate::live::LiveSession;
 use crate::wire::init_link::Protect;
 use cellblock_protocol::Arming;
 use cellblock_protocol::guest::{Armed, ToHead};
@@ -24,12 +25,13 @@ const HELD_OUTPUT: u64 = 8 << 10;
 /// One entry of a page table for each page.
 const PAGE_TABLE_SHARE: u64 = 512;
 
-impl Actor {
+impl LiveSession {
     /// Makes sure that the newest state has a standby, or a reason why not.
     pub(crate) async fn arm(&mut self) {
         self.arm_for(false).await;
     }
 
+    /// The same; `cell_waits` says whether a cell cannot start before.
     async fn arm_for(&mut self, cell_waits: bool) {
         self.checkpoints.due = None;
         self.note_memory_from_outside();
@@ -60,7 +62,7 @@ impl Actor {
         self.checkpoints.is_armed()
             && self.files.history.lock().held.is_some()
             && !self.files.is_left_running
-            && !self.shared.processes.has_living()
+            && !self.base.processes.has_living()
     }
 
     fn note_what_newest_holds(&mut self) {
@@ -82,37 +84,9 @@ impl Actor {
         }
     }
 
-    /// Makes the checkpoint that must be there before a cell may start.
-    pub(crate) async fn arm_before_cell(&mut self) {
-        self.note_memory_from_outside();
-        if self.can_start_anew() {
-            return self.begin_at_origin();
-        }
-        let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
-        if self.options.arming == Arming::Strict && !is_replaying {
-            self.arm_again().await;
-        }
-    }
-
-    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
-    pub(crate) async fn arm_again(&mut self) {
-        if self.can_start_anew() {
-            return self.begin_at_origin();
-        }
-        // What stood in the way may be over: a thread that has ended.
-        self.checkpoints.obstacle = None;
-        self.arm_for(true).await;
-    }
-
-    /// The state needs no standby, and steps lead on from it.
-    fn begin_at_origin(&mut self) {
-        self.checkpoints.begin_at_origin();
-        self.checkpoints.begin_steps();
-    }
-
     /// What the host wrote to `/dev/shm` is not a cell's: the next checkpoint has it.
     fn note_memory_from_outside(&mut self) {
-        let written = &self.shared.has_written_to_memory;
+        let written = &self.base.has_written_to_memory;
         if written.swap(false, Ordering::SeqCst) {
             self.checkpoints.revise();
             self.checkpoints.due = None;
@@ -133,7 +107,7 @@ impl Actor {
         let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.files.disk.expect_descriptors_in(line.far);
-        let mark = self.shared.processes.mark();
+        let mark = self.base.processes.mark();
         let asked = BootTime::now();
         let exchange = async {
             let request = ToHead::Arm { seq, cell_waits };
@@ -141,7 +115,7 @@ impl Actor {
                 .channel
                 .send_with(&request, Some(far.as_fd()))
                 .await?;
-            self.head.answer_to(&self.shared.logs, seq).await
+            self.head.answer_to(&self.base.logs, seq).await
         };
         let reply = match timeout(ARM_LIMIT, exchange).await {
             Ok(Ok(reply)) => reply,
@@ -302,5 +276,35 @@ impl Actor {
 
     async fn let_go(&self, standby: &Standby) {
         let _ = self.init.tell(ToInit::Drop(standby.pid)).await;
+    }
+}
+
+impl Actor {
+    /// Makes the checkpoint that must be there before a cell may start.
+    pub(crate) async fn arm_before_cell(&mut self) {
+        self.live.note_memory_from_outside();
+        if self.can_start_anew() {
+            return self.begin_at_origin();
+        }
+        let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
+        if self.options.arming == Arming::Strict && !is_replaying {
+            self.arm_again().await;
+        }
+    }
+
+    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
+    pub(crate) async fn arm_again(&mut self) {
+        if self.can_start_anew() {
+            return self.begin_at_origin();
+        }
+        // What stood in the way may be over: a thread that has ended.
+        self.live.checkpoints.obstacle = None;
+        self.live.arm_for(true).await;
+    }
+
+    /// The state needs no standby, and steps lead on from it.
+    fn begin_at_origin(&mut self) {
+        self.live.checkpoints.begin_at_origin();
+        self.live.checkpoints.begin_steps();
     }
 }

@@ -199,8 +199,7 @@ impl ContainerBackend {
         // From here on the end of the session removes its directories.
         cleanup.disarm();
         let prepared = Prepared::new(SessionParts {
-            id: id.clone(),
-            options: options.clone(),
+            options: &options,
             summary: IsolationSummary {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
@@ -214,18 +213,18 @@ impl ContainerBackend {
             workspace,
             directory,
             lineage: Lineage::first(0),
+            logs,
         });
         let python = PythonUsed {
             executable: "python3".into(),
             version: String::new(),
             packages: true,
         };
-        let journal = journal::begin(&self.state, python, prepared.actor(), &options, &logs);
+        let journal = journal::begin(&self.state, python, prepared.live(), &options);
         let environment = listeners.environment();
         let mut opened = prepared.into_session(Opening {
             id,
             options,
-            logs,
             journal,
             packages: self
                 .package_mount()

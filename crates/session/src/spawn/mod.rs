@@ -60,17 +60,15 @@ impl RuntimeState {
             .clone();
         let prepared = match self.take_pooled(&options) {
             Some(prepared) => prepared,
-            None => self.make(&id, options.clone()).await?,
+            None => self.make(&id, &options).await?,
         };
-        let logs = SessionEvents::new();
-        let journal = self.begin_journal(prepared.actor(), &options, &logs);
-        let mut environment = self.environment(prepared.actor().directory.path());
+        let journal = self.begin_journal(prepared.live(), &options);
+        let mut environment = self.environment(prepared.live().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
         environment.extend(listeners.environment());
         let mut opened = prepared.into_session(Opening {
             id,
             options,
-            logs,
             journal,
             packages: Packages::default(),
             image: None,
@@ -82,7 +80,7 @@ impl RuntimeState {
     }
 
     /// Makes everything of a session but its handle.
-    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Prepared, Error> {
+    pub(crate) async fn make(&self, id: &str, options: &SessionOptions) -> Result<Prepared, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
@@ -91,7 +89,7 @@ impl RuntimeState {
         let directory = self.session_directory(id)?;
         let unfinished = UnfinishedDirectories::of(&directory);
         let (spawned, files) = tokio::join!(
-            self.spawn_processes(id, &options, &workspace, &directory),
+            self.spawn_processes(id, options, &workspace, &directory),
             self.watch_files(&workspace, &directory, options.limits.disk, change_notice)
         );
         let (spawned, mut files) = (spawned?, files?);
@@ -108,7 +106,6 @@ impl RuntimeState {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
         Ok(Prepared::new(SessionParts {
-            id: id.to_owned(),
             options,
             summary: self.isolation_summary(),
             process_host: ProcessHost::Zygote(zygote),
@@ -117,6 +114,7 @@ impl RuntimeState {
             workspace,
             directory,
             lineage: Lineage::first(user),
+            logs: SessionEvents::new(),
         }))
     }
 
