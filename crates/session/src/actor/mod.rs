@@ -26,6 +26,7 @@ use crate::files::tracker::Changes;
 use crate::journal::{Record, SessionJournal};
 use crate::live::LiveSession;
 use crate::network::NetworkAccess;
+use crate::runtime::RuntimeState;
 use crate::session::Shared;
 use cellblock_protocol::{Event, ProcessStatus, SessionOptions, Wall};
 use cellblock_sandbox::HeadExit;
@@ -42,6 +43,9 @@ pub(crate) struct Actor {
     /// The first field: the session's directory and descriptors go before callers see that their commands are dropped.
     pub(crate) live: LiveSession,
     pub(crate) shared: Arc<Shared>,
+    /// The runtime that new processes and forks of the session are made by; `None` in a container. A session in the pool has none: the
+    /// runtime holds the pool.
+    pub(crate) runtime: Option<Arc<RuntimeState>>,
     pub(crate) options: SessionOptions,
     pub(crate) commands: CommandQueue,
     pub(crate) cells: CellHistory,

@@ -17,7 +17,6 @@ use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
@@ -241,7 +240,6 @@ impl LiveSession {
 impl Actor {
     /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
     pub(crate) fn can_start_anew(&self) -> bool {
-        let has_view = |runtime: &Arc<crate::runtime::RuntimeState>| runtime.has_view();
         self.live.checkpoints.is_untouched()
             && self.live.checkpoints.standbys.is_empty()
             && !self.live.base.processes.has_living()
@@ -251,17 +249,14 @@ impl Actor {
             && !self.live.placement.lineage.is_forked()
             && !self.live.base.workspace.is_user_directory()
             && self
-                .live
-                .placement
-                .lineage
                 .runtime
                 .as_ref()
-                .is_some_and(has_view)
+                .is_some_and(|runtime| runtime.has_view())
     }
 
     /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
     pub(crate) async fn start_anew(&mut self) -> Option<()> {
-        let runtime = self.live.placement.lineage.runtime.clone()?;
+        let runtime = self.runtime.clone()?;
         self.live
             .base
             .processes
@@ -305,7 +300,6 @@ impl Actor {
         self.live.checkpoints.head = session.head;
         self.live.placement.process_host = ProcessHost::Zygote(zygote);
         self.live.placement.lineage = Lineage::first(user);
-        self.live.placement.lineage.runtime = Some(runtime);
         Some(())
     }
 }

@@ -39,7 +39,7 @@ impl Actor {
     }
 
     fn spawn_environment(&self) -> SpawnEnvironment {
-        let runtime = self.live.placement.lineage.runtime.as_deref();
+        let runtime = self.runtime.as_deref();
         let mut environment = SpawnEnvironment {
             home: self.live.base.layout.workspace.display().to_string(),
             ..SpawnEnvironment::default()

@@ -38,8 +38,6 @@ const HEAD_COPY_LIMIT: Duration = Duration::from_secs(60);
 
 /// The session that a session was forked from, and what its own forks will have.
 pub(crate) struct Lineage {
-    /// The runtime, once the session was handed to its user.
-    pub(crate) runtime: Option<Arc<RuntimeState>>,
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
@@ -53,7 +51,6 @@ impl Lineage {
     /// The lineage of a session that is no fork.
     pub(crate) fn first(user: u32) -> Lineage {
         Lineage {
-            runtime: None,
             depth: 0,
             user,
             ancestors: Vec::new(),
@@ -75,7 +72,6 @@ impl Lineage {
         let mut ancestors = self.ancestors.clone();
         ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.allow_for_fork())));
         Lineage {
-            runtime: self.runtime.clone(),
             depth: self.depth + 1,
             user: self.user,
             ancestors,
@@ -218,7 +214,7 @@ impl Actor {
             options,
             packages: self.shared.packages.copy(),
             image: None,
-            runtime: self.live.placement.lineage.runtime.clone(),
+            runtime: Some(Arc::clone(runtime)),
         };
         let opened = prepared.into_session(opening).map(|mut fork| {
             fork.actor.cells.last_number = self.cells.last_number;
@@ -274,8 +270,10 @@ impl Actor {
 
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
         self.live.placement.process_host.zygote()?;
-        let Some(runtime) = &self.live.placement.lineage.runtime else {
-            return Err(Error::Refused("the session is not in use yet".to_owned()));
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::Refused(
+                "the session cannot be forked: it was made by no runtime".to_owned(),
+            ));
         };
         if !SpawnRequest::can_fork(runtime.walls) {
             return Err(Error::Refused(format!(

@@ -176,10 +176,9 @@ impl Prepared {
     /// Gives the session its handle and its network.
     pub(crate) fn into_session(self, opening: Opening) -> Result<OpenedSession, Error> {
         let Prepared {
-            mut live,
+            live,
             opened_listeners,
         } = self;
-        live.placement.lineage.runtime = opening.runtime;
         let shared = Arc::new(Shared {
             base: Arc::clone(&live.base),
             id: opening.id,
@@ -199,6 +198,7 @@ impl Prepared {
         let actor = Actor {
             live,
             shared: Arc::clone(&shared),
+            runtime: opening.runtime,
             options: opening.options,
             commands: CommandQueue::new(receiver),
             cells: CellHistory::default(),
