@@ -284,7 +284,7 @@ impl Actor {
     pub(crate) async fn arm_before_cell(&mut self) {
         self.live.note_memory_from_outside();
         if self.can_start_anew() {
-            return self.begin_at_origin();
+            return self.live.begin_at_origin();
         }
         let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
         if self.options.arming == Arming::Strict && !is_replaying {
@@ -295,16 +295,10 @@ impl Actor {
     /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
     pub(crate) async fn arm_again(&mut self) {
         if self.can_start_anew() {
-            return self.begin_at_origin();
+            return self.live.begin_at_origin();
         }
         // What stood in the way may be over: a thread that has ended.
         self.live.checkpoints.obstacle = None;
         self.live.arm_for(true).await;
-    }
-
-    /// The state needs no standby, and steps lead on from it.
-    fn begin_at_origin(&mut self) {
-        self.live.checkpoints.begin_at_origin();
-        self.live.checkpoints.begin_steps();
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arming;
 pub(crate) mod called_tools;
+mod origin;
 pub(crate) mod recovery;
 pub(crate) mod replay;
 pub(crate) mod standby_channel;

@@ -1,23 +1,19 @@
 //! Going back: when the head has died, or was ended to take cells back. A standby is woken; or, where nothing was done yet in the state to
-//! go back to, the session's processes are made anew.
+//! go back to, the session's processes are made anew (`origin.rs`).
 
 use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
 use crate::files::disk_guard::WatchTarget;
-use crate::files::preserve;
 use crate::files::tracker::Changes;
 use crate::live::LiveSession;
-use crate::spawn::Spawned;
-use crate::spawn::fork::Lineage;
-use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// A standby has to return from one system call, and to fork. On a machine that is overloaded both take seconds, and a standby that is given up
@@ -234,73 +230,6 @@ impl LiveSession {
                 None
             }
         }
-    }
-}
-
-impl Actor {
-    /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
-    pub(crate) fn can_start_anew(&self) -> bool {
-        self.live.checkpoints.is_untouched()
-            && self.live.checkpoints.standbys.is_empty()
-            && !self.live.base.processes.has_living()
-            && !self.live.checkpoints.is_disabled()
-            && self.options.setup.is_none()
-            && !self.options.has_network()
-            && !self.live.placement.lineage.is_forked()
-            && !self.live.base.workspace.is_user_directory()
-            && self
-                .runtime
-                .as_ref()
-                .is_some_and(|runtime| runtime.has_view())
-    }
-
-    /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
-    pub(crate) async fn start_anew(&mut self) -> Option<()> {
-        let runtime = self.runtime.clone()?;
-        self.live
-            .base
-            .processes
-            .expect_end(ProcessStatus::TakenBack);
-        self.live.end_processes().await;
-        self.live.files.end_preserve_task().await;
-        self.live.checkpoints.taken_back.clear();
-        if self.live.placement.lineage.has_family() {
-            // The new init knows nothing of what is shared with them.
-            runtime
-                .share_nothing(&self.live.base.workspace)
-                .await
-                .ok()?;
-        }
-        // Its last cgroup may still be there, for forks of the session are.
-        let id = format!("{}-again-{}", self.shared.id, self.cells.last_number);
-        let live = &self.live;
-        let spawned = runtime.spawn_processes(
-            &id,
-            &self.options,
-            &live.base.workspace,
-            live.directory.path(),
-        );
-        let Spawned {
-            session,
-            zygote,
-            user,
-        } = spawned.await.ok()?;
-        if let Some(socket) = session.preserve_socket {
-            // For the new processes, all that is there was there before them.
-            let begun = Some(SystemTime::now());
-            self.live.files.preserve_task =
-                Some(preserve::serve(socket, self.live.files.history.clone(), begun).ok()?);
-        }
-        self.live.head.channel = session.channel;
-        self.live.init = session.init;
-        self.live.head.pipes = session.pipes;
-        self.live.placement.cgroup = session.cgroup;
-        self.live.placement.spawn_request = session.spawn_request;
-        self.live.files.disk.move_to(session.processes);
-        self.live.checkpoints.head = session.head;
-        self.live.placement.process_host = ProcessHost::Zygote(zygote);
-        self.live.placement.lineage = Lineage::first(user);
-        Some(())
     }
 }
 
