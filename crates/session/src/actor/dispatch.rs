@@ -1,5 +1,5 @@
-//! The dispatch of commands: the one place that decides, by the kind of a command, whether it is carried out, refused, postponed or
-//! passed on to the running cell.
+//! The dispatch of commands: it decides, by the kind of a command, whether it is carried out, refused, postponed or passed on to the
+//! running cell. What a paused session does with each kind is in `pause.rs`.
 
 use crate::Error;
 use crate::actor::cell_run::CellRun;

@@ -43,7 +43,7 @@ impl Actor {
                     self.commands.close_for(reply);
                     return AfterCell::Over("it was closed".to_owned());
                 }
-                Some(command) => {
+                Some(command @ (Command::Exclusive(_) | Command::Question(_))) => {
                     let session = self.shared.id.clone();
                     command.refuse(Error::Paused { session });
                 }
