@@ -63,6 +63,16 @@ pub(crate) struct CellHistory {
     pub(crate) journal: SessionJournal,
 }
 
+impl CellHistory {
+    /// No cells yet; the next one has the number after this one.
+    pub(crate) fn after(last_number: u64) -> CellHistory {
+        CellHistory {
+            last_number,
+            ..CellHistory::default()
+        }
+    }
+}
+
 /// Whether the session goes on after a cell or a question.
 #[derive(Clone, Debug)]
 pub(crate) enum AfterCell {

@@ -214,6 +214,7 @@ impl ContainerBackend {
             directory,
             lineage: Lineage::first(0),
             logs,
+            is_left_running: false,
         });
         let python = PythonUsed {
             executable: "python3".into(),
@@ -225,6 +226,7 @@ impl ContainerBackend {
         let mut opened = prepared.into_session(Opening {
             id,
             options,
+            last_cell: 0,
             journal,
             packages: self
                 .package_mount()

@@ -14,7 +14,7 @@ use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{Opening, Prepared, SessionParts};
+use crate::spawn::prepared::{OpenedSession, Opening, Prepared, SessionParts};
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
@@ -201,6 +201,7 @@ impl Actor {
             directory,
             lineage,
             logs: SessionEvents::new(),
+            is_left_running: self.live.files.is_left_running,
         });
         unfinished.keep();
         // The journal goes on where that of the parent stands.
@@ -212,16 +213,13 @@ impl Actor {
             id,
             listeners: NetworkListeners::of(&options),
             options,
+            last_cell: self.cells.last_number,
             packages: self.shared.packages.copy(),
             image: None,
             runtime: Some(Arc::clone(runtime)),
         };
-        let opened = prepared.into_session(opening).map(|mut fork| {
-            fork.actor.cells.last_number = self.cells.last_number;
-            fork.actor.live.files.is_left_running = self.live.files.is_left_running;
-            fork.serve()
-        });
-        Ok((opened, after))
+        let opened = prepared.into_session(opening);
+        Ok((opened.map(OpenedSession::serve), after))
     }
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If

@@ -69,6 +69,7 @@ impl RuntimeState {
         let mut opened = prepared.into_session(Opening {
             id,
             options,
+            last_cell: 0,
             journal,
             packages: Packages::default(),
             image: None,
@@ -115,6 +116,7 @@ impl RuntimeState {
             directory,
             lineage: Lineage::first(user),
             logs: SessionEvents::new(),
+            is_left_running: false,
         }))
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct SessionParts<'a> {
     pub(crate) directory: PathBuf,
     pub(crate) lineage: Lineage,
     pub(crate) logs: SessionEvents,
+    /// Whether code runs already that no cell of the session started: in a fork, what its parent left running.
+    pub(crate) is_left_running: bool,
 }
 
 /// A session that is ready and has no handle yet: it can be armed, and wait in the pool.
@@ -64,6 +66,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Opening {
     pub(crate) id: String,
     pub(crate) options: SessionOptions,
+    /// The number of the last cell before the first of this session; 0 where there is none.
+    pub(crate) last_cell: u64,
     pub(crate) journal: Recorder,
     pub(crate) packages: Packages,
     /// The image of its container, if the session is in one.
@@ -92,6 +96,7 @@ impl Prepared {
             directory,
             lineage,
             logs,
+            is_left_running,
         } = parts;
         let layout = Layout {
             workspace: summary
@@ -136,7 +141,7 @@ impl Prepared {
                 history: files.history,
                 preserve_task: files.preserve_task,
                 borrowed: spawned.borrowed,
-                is_left_running: false,
+                is_left_running,
             },
             placement: Placement {
                 process_host,
@@ -201,7 +206,7 @@ impl Prepared {
             runtime: opening.runtime,
             options: opening.options,
             commands: CommandQueue::new(receiver),
-            cells: CellHistory::default(),
+            cells: CellHistory::after(opening.last_cell),
             network_access,
             _presence: presence,
         };
