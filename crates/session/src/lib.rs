@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod files;
 pub mod journal;
+mod live;
 pub mod network;
 mod packages;
 mod paths;

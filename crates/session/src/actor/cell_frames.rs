@@ -178,7 +178,7 @@ impl CellRun {
                 }
             },
             FromHead::Log { text } => {
-                actor.shared.log(text);
+                actor.live.base.logs.log(text);
                 None
             }
             FromHead::OutputRequest {
@@ -195,7 +195,7 @@ impl CellRun {
                 Some(ToHead::ToolResult { call, outcome })
             }
             FromHead::Reply(reply) => {
-                actor.head.pending_queries.answer(reply);
+                actor.live.head.pending_queries.answer(reply);
                 None
             }
             // Left over from earlier, or a lie: a wrong cell number.

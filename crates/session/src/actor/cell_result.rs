@@ -56,7 +56,7 @@ impl CellRun {
         self.events.emit_incomplete_line();
         let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
-                actor.head.spent_ms += done.cpu_ms;
+                actor.live.head.spent_ms += done.cpu_ms;
                 (
                     ExitStatus::of_done(&done, self.is_interrupted()),
                     *done,
@@ -65,7 +65,7 @@ impl CellRun {
             }
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
-                let cpu_ms = (death.cpu_ms - actor.head.spent_ms).max(0.0);
+                let cpu_ms = (death.cpu_ms - actor.live.head.spent_ms).max(0.0);
                 let done = Done {
                     cpu_ms,
                     peak_bytes: death.peak_bytes,
@@ -78,8 +78,9 @@ impl CellRun {
                 )
             }
             Finish::Lost => {
-                let reason = actor.placement.process_host.why_lost().await;
-                let exit = ExitStatus::of_loss(actor.placement.process_host.backend(), &reason);
+                let reason = actor.live.placement.process_host.why_lost().await;
+                let exit =
+                    ExitStatus::of_loss(actor.live.placement.process_host.backend(), &reason);
                 (exit, Done::default(), Some(reason))
             }
         };
@@ -92,7 +93,7 @@ impl CellRun {
         // A standby may have passed on what the head held.
         self.events.emit_incomplete_line();
         self.console_log.end();
-        if let Some(reason) = actor.files.history.lock().take_unpreserved()
+        if let Some(reason) = actor.live.files.history.lock().take_unpreserved()
             && self.net.status == CheckpointStatus::Armed
         {
             self.net = CheckpointState::behind(0, reason);
@@ -169,9 +170,9 @@ impl CellRun {
             },
             tool_calls: self.calls.into_list(),
             strategy: actor.options.strategy,
-            backend: actor.placement.process_host.backend(),
-            isolation: actor.placement.isolation.clone(),
-            isolation_note: actor.shared.rung.caveat().map(str::to_owned),
+            backend: actor.live.placement.process_host.backend(),
+            isolation: actor.live.placement.isolation.clone(),
+            isolation_note: actor.live.base.rung.caveat().map(str::to_owned),
         };
         (result, self.capture)
     }
@@ -188,29 +189,30 @@ impl CellRun {
         let reason = match death {
             Some(_) if actor.commands.is_closing() => {
                 let after = AfterCell::Over("it was closed".to_owned());
-                let files = actor.files.disk.changes().await.files;
+                let files = actor.live.files.disk.changes().await.files;
                 return StateEffect::over(after, files);
             }
             Some(reason) => reason,
-            None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
-                actor.end_head().await;
+            None if status != Status::Success && atomic && actor.live.checkpoints.is_armed() => {
+                actor.live.end_head().await;
                 "an atomic cell failed".to_owned()
             }
             None => {
                 let files = if pure {
-                    actor.note_changes_of_pure(self.number).await.files
+                    actor.live.note_changes_of_pure(self.number).await.files
                 } else {
-                    actor.note_changes_of(self.number).await.files
+                    actor.live.note_changes_of(self.number).await.files
                 };
                 actor
+                    .live
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());
-                let called = &mut actor.checkpoints.called_tools;
+                let called = &mut actor.live.checkpoints.called_tools;
                 called.note(self.number, self.calls.reached());
                 return StateEffect::kept(files);
             }
         };
-        let changes = actor.files.disk.changes().await;
+        let changes = actor.live.files.disk.changes().await;
         let files = changes.files.clone();
         let (after, mut restoration) = actor.survive(reason, changes, Some(self)).await;
         restoration.note(called_tools::stays(self.calls.reached()));
@@ -218,7 +220,7 @@ impl CellRun {
             AfterCell::GoesOn => {
                 match self.events.has_reader() {
                     true => self.events.emit(Event::Restored {
-                        checkpoint: actor.checkpoints.current(),
+                        checkpoint: actor.live.checkpoints.current(),
                     }),
                     false => actor.announce_restored(),
                 }
@@ -243,8 +245,8 @@ impl CellRun {
             ..
         }: HeadExit,
     ) -> Ending {
-        let kills = actor.placement.memory_kills();
-        if let Some(hit) = actor.files.disk.hit() {
+        let kills = actor.live.placement.memory_kills();
+        if let Some(hit) = actor.live.files.disk.hit() {
             return Ending::Limit(hit);
         }
         if over == Some(ExceededLimit::UserObjects) {

@@ -109,24 +109,24 @@ impl CellRun {
         number: u64,
         events: Option<mpsc::Sender<Event>>,
     ) -> CellRun {
-        actor.note_outside_changes().await;
-        actor.copy_files().await;
+        actor.live.note_outside_changes().await;
+        actor.live.copy_files().await;
         let is_looked_for =
-            actor.checkpoints.is_armed() && actor.files.history.lock().held.is_some();
-        if !actor.checkpoints.is_disabled && !is_looked_for {
+            actor.live.checkpoints.is_armed() && actor.live.files.history.lock().held.is_some();
+        if !actor.live.checkpoints.is_disabled() && !is_looked_for {
             // No checkpoint was made since the last cell, or the session went back.
-            let look = actor.files.disk.look_for_held_files();
-            actor.note_held_files(look).await;
+            let look = actor.live.files.disk.look_for_held_files();
+            actor.live.note_held_files(look).await;
         }
         // What was left running may have changed files of the user's: that was no cell's doing.
-        actor.files.history.lock().take_unpreserved();
+        actor.live.files.history.lock().take_unpreserved();
         actor.guard_disk(WatchTarget::Cell);
         actor.network_access.begin_cell();
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
         let kept = if walled { limits.output_kept } else { u64::MAX };
         let started = Instant::now();
-        let spill = actor.directory.path().join(format!("cell-{number}"));
+        let spill = actor.live.directory.path().join(format!("cell-{number}"));
         CellRun {
             clock: Clock::new(cell.wall(limits.wall), started),
             suspend_detector: SuspendDetector::new(started),
@@ -134,16 +134,16 @@ impl CellRun {
             interrupt: None,
             outgoing: Vec::new(),
             capture: Capture::new(kept, limits.output_spilled, spill),
-            memory_kills: actor.placement.memory_kills(),
+            memory_kills: actor.live.placement.memory_kills(),
             stopped_at: None,
             cell,
             number,
-            events: CellEvents::new(events, &actor.shared.logs.ring, number),
+            events: CellEvents::new(events, &actor.live.base.logs.ring, number),
             started,
             displays: Displays::default(),
             calls: Calls::default(),
-            net: actor.checkpoints.state(),
-            console_log: actor.placement.process_host.console_log(),
+            net: actor.live.checkpoints.state(),
+            console_log: actor.live.placement.process_host.console_log(),
             recorded: None,
         }
     }
@@ -158,7 +158,7 @@ impl CellRun {
         let mut run = CellRun::new(actor, cell, number, None).await;
         // The file with the output of its first run is still there to be read.
         let limits = &actor.options.limits;
-        let spill = actor.directory.path().join("replayed");
+        let spill = actor.live.directory.path().join("replayed");
         run.capture = Capture::new(limits.output_kept, 0, spill);
         run.recorded = Some(Recorded::new(answers));
         run.events.be_quiet();
@@ -204,7 +204,7 @@ impl CellRun {
             self.keep_time(actor);
             let at_once = match has_sent && self.events.has_room() {
                 // Many answers come within a moment.
-                true => actor.head.channel.receive_soon().transpose(),
+                true => actor.live.head.channel.receive_soon().transpose(),
                 false => None,
             };
             let signal = match at_once {
@@ -234,7 +234,7 @@ impl CellRun {
         /// For a cell whose clock stands still.
         const SEND_TIMEOUT: Duration = Duration::from_secs(60);
         let patience = Instant::now() + SEND_TIMEOUT;
-        let sending = actor.head.channel.send(message);
+        let sending = actor.live.head.channel.send(message);
         tokio::pin!(sending);
         loop {
             let limit = self.clock.deadline().unwrap_or(patience);
@@ -276,11 +276,11 @@ impl CellRun {
         let later = self.next_look;
         tokio::select! {
             biased;
-            event = actor.init.next_event() => Signal::Init(event),
+            event = actor.live.init.next_event() => Signal::Init(event),
             command = actor.commands.receive() => Signal::Command(command),
             () = self.events.wait_until_unread() => Signal::ReaderGone,
-            frame = actor.head.channel.receive(), if has_room => Signal::Frame(frame),
-            read = actor.head.pipes.read(), if has_room => match read {
+            frame = actor.live.head.channel.receive(), if has_room => Signal::Frame(frame),
+            read = actor.live.head.pipes.read(), if has_room => match read {
                 Ok((stream, bytes)) => {
                     let text = self.capture.take(stream, bytes);
                     Signal::Output { stream, text }
@@ -300,7 +300,7 @@ impl CellRun {
             }
             () = sleep_until(line_due.unwrap_or(later)), if line_due.is_some() => Signal::LineDue,
             () = sleep_until(self.next_look) => Signal::DiskLookDue,
-            report = actor.files.disk.report() => Signal::DiskReport(report),
+            report = actor.live.files.disk.report() => Signal::DiskReport(report),
         }
     }
 
@@ -308,8 +308,8 @@ impl CellRun {
     async fn act_on(&mut self, actor: &mut Actor, signal: Signal) -> Option<Finish> {
         match signal {
             Signal::Init(Ok(event)) => {
-                actor.note_init_event(event);
-                let death = actor.head.ended.take()?;
+                actor.live.note_init_event(event);
+                let death = actor.live.head.ended.take()?;
                 Some(Finish::Ended(death, self.reason_of_exit(actor, death)))
             }
             Signal::Init(Err(_)) => Some(Finish::Lost),
@@ -346,12 +346,12 @@ impl CellRun {
                 if let Some(interrupt) = &mut self.interrupt {
                     interrupt.next_nudge = Instant::now() + INTERRUPT_SIGNAL_PERIOD;
                 }
-                actor.nudge_head().await;
+                actor.live.nudge_head().await;
                 None
             }
             Signal::DiskLookDue => {
                 self.next_look = Instant::now() + LOOK_PERIOD;
-                actor.files.disk.nudge();
+                actor.live.files.disk.nudge();
                 None
             }
             Signal::DiskReport(report) => self.take_disk_report(actor, report).await,
@@ -376,7 +376,7 @@ impl CellRun {
                     deadline,
                     next_nudge: now + INTERRUPT_SIGNAL_PERIOD,
                 });
-                actor.interrupt_head(self.number).await;
+                actor.live.interrupt_head(self.number).await;
             }
             ForCell::Stop => return Some(self.end(actor, Ending::Interrupt).await),
         }
@@ -386,10 +386,10 @@ impl CellRun {
     /// Takes what the disk guard saw. It also looks at the processor, and comes often enough for what has a deadline of its own.
     async fn take_disk_report(&mut self, actor: &mut Actor, report: Report) -> Option<Finish> {
         self.next_look = Instant::now() + LOOK_PERIOD;
-        if let Some(hit) = actor.files.disk.hit() {
+        if let Some(hit) = actor.live.files.disk.hit() {
             return Some(self.end(actor, Ending::Limit(hit)).await);
         }
-        actor.head.pending_queries.expire();
+        actor.live.head.pending_queries.expire();
         self.clock.charge(report.processor, Instant::now());
         if self.clock.is_over() {
             self.note_place(actor).await;
@@ -413,7 +413,7 @@ impl CellRun {
         }
         let ending = match frame {
             Ok(FromHead::Done(done)) if done.cell == self.number => {
-                let added = actor.files.disk.look_at_end().await;
+                let added = actor.live.files.disk.look_at_end().await;
                 match added.over(actor.disk_limit()) {
                     Some(hit) => Ending::Limit(hit),
                     None => return Some(Finish::Done(done)),
@@ -442,12 +442,12 @@ impl CellRun {
     /// Ends the head, for a reason of the host's or because it is about to end by itself.
     async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
         if ending == Ending::Itself {
-            return match actor.wait_for_head_exit().await {
+            return match actor.live.wait_for_head_exit().await {
                 Some(death) => Finish::Ended(death, self.reason_of_exit(actor, death)),
                 None => Finish::Lost,
             };
         }
-        match actor.end_head().await {
+        match actor.live.end_head().await {
             // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
             Some(death) => Finish::Ended(
                 HeadExit {
@@ -465,6 +465,7 @@ impl CellRun {
         let mut texts = Vec::new();
         let capture = &mut self.capture;
         actor
+            .live
             .head
             .pipes
             .drain(|stream, bytes| texts.push((stream, capture.take(stream, bytes))));

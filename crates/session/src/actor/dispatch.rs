@@ -1,5 +1,5 @@
-//! The dispatch of commands: the one place that decides, by the kind of a command, whether it is carried out, refused, postponed or
-//! passed on to the running cell.
+//! The dispatch of commands: it decides, by the kind of a command, whether it is carried out, refused, postponed or passed on to the
+//! running cell. What a paused session does with each kind is in `pause.rs`.
 
 use crate::Error;
 use crate::actor::cell_run::CellRun;
@@ -31,7 +31,7 @@ impl Actor {
             Command::ToCell(_) => AfterCell::GoesOn,
             Command::Immediate(command) => {
                 if matches!(command, ImmediateCommand::Checkpoints { .. }) {
-                    self.arm().await;
+                    self.live.arm().await;
                 }
                 self.answer_at_once(command).await;
                 AfterCell::GoesOn
@@ -66,14 +66,14 @@ impl Actor {
                 ForCell::Nothing
             }
             Some(Command::Question(question)) if self.is_answerable(run, question.effect) => {
-                let number = self.head.next_question();
+                let number = self.live.head.next_question();
                 let Question {
                     operation,
                     limit,
                     reply,
                     ..
                 } = question;
-                self.head.pending_queries.expect(number, reply, limit);
+                self.live.head.pending_queries.expect(number, reply, limit);
                 ForCell::Send(operation(number))
             }
             Some(command @ (Command::Exclusive(_) | Command::Question(_))) => {
@@ -113,13 +113,13 @@ impl Actor {
                 let _ = reply.send(self.cells.outputs.read(cell, stream, offset, length));
             }
             ImmediateCommand::Checkpoints { reply } => {
-                let _ = reply.send(self.checkpoints.list());
+                let _ = reply.send(self.live.checkpoints.list());
             }
             ImmediateCommand::StartSpawner { ends, reply } => {
                 let _ = reply.send(self.start_spawner(ends).await);
             }
             ImmediateCommand::Processes { reply } => {
-                let _ = reply.send(self.files.disk.processes().find());
+                let _ = reply.send(self.live.files.disk.processes().find());
             }
         }
     }
@@ -135,20 +135,21 @@ impl Actor {
                 let number = number.or(cell.count);
                 self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
                 let number = self.cells.last_number;
-                let ring = Arc::clone(&self.shared.logs.ring);
+                let ring = Arc::clone(&self.live.base.logs.ring);
                 let begun = Event::Begun {
                     cell: number,
                     code: cell.code.clone(),
                 };
                 ring.push(Some(number), begun);
                 self.arm_before_cell().await;
-                self.checkpoints
-                    .note_processes(self.shared.processes.mark());
+                self.live
+                    .checkpoints
+                    .note_processes(self.live.base.processes.mark());
                 let (result, after) = self.run(cell.clone(), number, events).await;
                 let record = self
                     .cells
                     .journal
-                    .ended(&result, self.checkpoints.current());
+                    .ended(&result, self.live.checkpoints.current());
                 if let Err(reason) = self.cells.journal.commit_cell(&record.ended).await {
                     return self.end_unrecorded(reply, reason);
                 }
@@ -156,7 +157,7 @@ impl Actor {
                     result: Box::new(result.clone()),
                 };
                 ring.push(Some(number), over);
-                self.checkpoints.announced = result.state.checkpoint.clone();
+                self.live.checkpoints.announced = result.state.checkpoint.clone();
                 let _ = reply.send(Ok(result));
                 self.cells.journal.cell(&record.ended);
                 if record.ended.result.state.outcome == StateOutcome::Kept {
@@ -216,14 +217,16 @@ impl Actor {
             limit,
             reply,
         } = question;
-        if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
-            self.arm().await;
+        if effect == Effect::Changes && self.live.checkpoints.is_of_several_cells() {
+            self.live.arm().await;
         }
         let (answer, after) = self.ask(operation, limit).await;
         if effect == Effect::Changes {
             // An object that is forgotten may still write to its file.
-            self.note_changes_of(self.checkpoints.current()).await;
-            self.checkpoints.revise();
+            self.live
+                .note_changes_of(self.live.checkpoints.current())
+                .await;
+            self.live.checkpoints.revise();
         }
         let _ = reply.send(answer);
         after

@@ -10,7 +10,7 @@ impl Actor {
     /// The time does not count as idle. While the session is paused, files can be worked with and output can be read; everything that
     /// needs the head is refused.
     pub(crate) async fn pause(&mut self, reply: ReplyTo<()>) -> AfterCell {
-        let Some(processes) = self.files.disk.processes().find() else {
+        let Some(processes) = self.live.files.disk.processes().find() else {
             let problem = "the processes of this session cannot be found".to_owned();
             let _ = reply.send(Err(Error::Refused(problem)));
             return AfterCell::GoesOn;
@@ -43,7 +43,7 @@ impl Actor {
                     self.commands.close_for(reply);
                     return AfterCell::Over("it was closed".to_owned());
                 }
-                Some(command) => {
+                Some(command @ (Command::Exclusive(_) | Command::Question(_))) => {
                     let session = self.shared.id.clone();
                     command.refuse(Error::Paused { session });
                 }

@@ -21,13 +21,13 @@ impl CellRun {
     /// in the pipe of standard error and is taken out of the output. It is a claim of the guest about its own code.
     pub(crate) async fn note_place(&mut self, actor: &mut Actor) {
         self.drain(actor);
-        actor.ask_for_place().await;
+        actor.live.ask_for_place().await;
         let until = Instant::now() + MAX_WAIT;
         let mut said = Vec::new();
         // A pipe that never gets empty would be read for ever: `timeout_at` looks at the time only where nothing can be read.
         while place_in(&said, self.number).is_none()
             && Instant::now() < until
-            && let Ok(Ok((stream, bytes))) = timeout_at(until, actor.head.pipes.read()).await
+            && let Ok(Ok((stream, bytes))) = timeout_at(until, actor.live.head.pipes.read()).await
         {
             match stream {
                 Stream::Stderr if said.len() < MAX_SEARCHED_BYTES => said.extend_from_slice(bytes),

@@ -14,8 +14,8 @@ impl Actor {
         operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
         limit: Duration,
     ) -> (Result<Reply, Error>, AfterCell) {
-        self.note_outside_changes().await;
-        let question = self.head.next_question();
+        self.live.note_outside_changes().await;
+        let question = self.live.head.next_question();
         let operation = operation(question);
         let record = self.cells.journal.operation(&operation);
         let changes = matches!(
@@ -23,7 +23,14 @@ impl Actor {
             ToHead::Seed { .. } | ToHead::Tools { .. } | ToHead::Reset { .. }
         );
         let step = changes.then(|| operation.clone());
-        match timeout(limit, self.head.exchange(&self.shared, operation, question)).await {
+        match timeout(
+            limit,
+            self.live
+                .head
+                .exchange(&self.live.base.logs, operation, question),
+        )
+        .await
+        {
             Ok(Ok(reply)) => {
                 if let Some(step) = step
                     && reply.clone().done().is_ok()
@@ -36,16 +43,16 @@ impl Actor {
                         };
                         return (Err(error), AfterCell::Over(reason));
                     }
-                    self.checkpoints.steps.note_operation(step);
+                    self.live.checkpoints.steps.note_operation(step);
                 }
                 (Ok(reply), AfterCell::GoesOn)
             }
             Ok(Err(_)) | Err(_) => {
-                let reason = match self.end_head().await {
+                let reason = match self.live.end_head().await {
                     Some(death) => died_idle(death.exit),
-                    None => self.placement.process_host.why_lost().await,
+                    None => self.live.placement.process_host.why_lost().await,
                 };
-                if let Some(hit) = self.files.disk.hit() {
+                if let Some(hit) = self.live.files.disk.hit() {
                     let (session, reason) = (self.shared.id.clone(), hit.reason());
                     let error = Error::Ended {
                         session,
@@ -53,7 +60,7 @@ impl Actor {
                     };
                     return (Err(error), AfterCell::Over(reason));
                 }
-                let dirty = self.files.disk.changes().await;
+                let dirty = self.live.files.disk.changes().await;
                 let (after, restoration) = self.survive(reason.clone(), dirty, None).await;
                 if matches!(after, AfterCell::GoesOn) {
                     self.announce_restored();

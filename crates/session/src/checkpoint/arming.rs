@@ -4,9 +4,10 @@ use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
+use crate::live::LiveSession;
 use crate::wire::init_link::Protect;
+use cellblock_protocol::Arming;
 use cellblock_protocol::guest::{Armed, ToHead};
-use cellblock_protocol::{Arming, Strategy};
 use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
@@ -24,12 +25,13 @@ const HELD_OUTPUT: u64 = 8 << 10;
 /// One entry of a page table for each page.
 const PAGE_TABLE_SHARE: u64 = 512;
 
-impl Actor {
+impl LiveSession {
     /// Makes sure that the newest state has a standby, or a reason why not.
     pub(crate) async fn arm(&mut self) {
         self.arm_for(false).await;
     }
 
+    /// The same; `cell_waits` says whether a cell cannot start before.
     async fn arm_for(&mut self, cell_waits: bool) {
         self.checkpoints.due = None;
         self.note_memory_from_outside();
@@ -37,11 +39,7 @@ impl Actor {
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
             return;
         }
-        if self.options.strategy == Strategy::Direct {
-            self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
-            return;
-        }
-        if let Some(reason) = self.placement.process_host.why_no_checkpoints() {
+        if let Some(reason) = self.checkpoints.why_disabled {
             self.checkpoints.obstacle = Some(reason.to_owned());
             return;
         }
@@ -64,7 +62,7 @@ impl Actor {
         self.checkpoints.is_armed()
             && self.files.history.lock().held.is_some()
             && !self.files.is_left_running
-            && !self.shared.processes.has_living()
+            && !self.base.processes.has_living()
     }
 
     fn note_what_newest_holds(&mut self) {
@@ -86,37 +84,9 @@ impl Actor {
         }
     }
 
-    /// Makes the checkpoint that must be there before a cell may start.
-    pub(crate) async fn arm_before_cell(&mut self) {
-        self.note_memory_from_outside();
-        if self.can_start_anew() {
-            return self.begin_at_origin();
-        }
-        let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
-        if self.options.arming == Arming::Strict && !is_replaying {
-            self.arm_again().await;
-        }
-    }
-
-    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
-    pub(crate) async fn arm_again(&mut self) {
-        if self.can_start_anew() {
-            return self.begin_at_origin();
-        }
-        // What stood in the way may be over: a thread that has ended.
-        self.checkpoints.obstacle = None;
-        self.arm_for(true).await;
-    }
-
-    /// The state needs no standby, and steps lead on from it.
-    fn begin_at_origin(&mut self) {
-        self.checkpoints.begin_at_origin();
-        self.checkpoints.begin_steps();
-    }
-
     /// What the host wrote to `/dev/shm` is not a cell's: the next checkpoint has it.
     fn note_memory_from_outside(&mut self) {
-        let written = &self.shared.has_written_to_memory;
+        let written = &self.base.has_written_to_memory;
         if written.swap(false, Ordering::SeqCst) {
             self.checkpoints.revise();
             self.checkpoints.due = None;
@@ -137,7 +107,7 @@ impl Actor {
         let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.files.disk.expect_descriptors_in(line.far);
-        let mark = self.shared.processes.mark();
+        let mark = self.base.processes.mark();
         let asked = BootTime::now();
         let exchange = async {
             let request = ToHead::Arm { seq, cell_waits };
@@ -145,7 +115,7 @@ impl Actor {
                 .channel
                 .send_with(&request, Some(far.as_fd()))
                 .await?;
-            self.head.answer_to(&self.shared, seq).await
+            self.head.answer_to(&self.base.logs, seq).await
         };
         let reply = match timeout(ARM_LIMIT, exchange).await {
             Ok(Ok(reply)) => reply,
@@ -200,9 +170,8 @@ impl Actor {
 
     /// The newest, and as many older ones as the limits allow.
     async fn trim(&mut self, cell_waits: bool) {
-        let most = usize::try_from(self.options.limits.checkpoints)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1);
+        let limits = self.checkpoints.limits;
+        let most = limits.older_states.saturating_add(1);
         while self.checkpoints.count() > most {
             self.drop_oldest().await;
         }
@@ -213,7 +182,7 @@ impl Actor {
         }
         self.forget_old_files();
         // Copies of files are new data on disk as well.
-        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > self.options.limits.disk {
+        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > limits.file_bytes {
             self.drop_oldest().await;
             self.forget_old_files();
         }
@@ -223,7 +192,7 @@ impl Actor {
     /// middle of the copy. The cells that run again after that would fill the memory to the same byte, and so without end.
     async fn make_room_for_copy(&mut self) -> Result<(), String> {
         self.drop_standbys_while_short_of_memory().await;
-        let needed = COPY_MEMORY + self.options.limits.memory / PAGE_TABLE_SHARE;
+        let needed = COPY_MEMORY + self.checkpoints.limits.session_memory_bytes / PAGE_TABLE_SHARE;
         let cgroup = self.placement.cgroup.as_ref();
         match cgroup.is_some_and(|cgroup| cgroup.is_short_of(needed)) {
             true => Err("there is too little memory left for a copy of the process".to_owned()),
@@ -250,7 +219,7 @@ impl Actor {
     async fn history_is_too_large(&mut self, cell_waits: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
         const MAX_ESTIMATES_IN_A_ROW: u32 = 4;
-        let budget = self.options.limits.checkpoint_budget();
+        let budget = self.checkpoints.limits.memory_bytes;
         let standbys = &self.checkpoints.standbys;
         if let Some(used) = self
             .placement
@@ -307,5 +276,29 @@ impl Actor {
 
     async fn let_go(&self, standby: &Standby) {
         let _ = self.init.tell(ToInit::Drop(standby.pid)).await;
+    }
+}
+
+impl Actor {
+    /// Makes the checkpoint that must be there before a cell may start.
+    pub(crate) async fn arm_before_cell(&mut self) {
+        self.live.note_memory_from_outside();
+        if self.can_start_anew() {
+            return self.live.begin_at_origin();
+        }
+        let is_replaying = self.shared.is_replaying.load(Ordering::SeqCst);
+        if self.options.arming == Arming::Strict && !is_replaying {
+            self.arm_again().await;
+        }
+    }
+
+    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
+    pub(crate) async fn arm_again(&mut self) {
+        if self.can_start_anew() {
+            return self.live.begin_at_origin();
+        }
+        // What stood in the way may be over: a thread that has ended.
+        self.live.checkpoints.obstacle = None;
+        self.live.arm_for(true).await;
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arming;
 pub(crate) mod called_tools;
+mod origin;
 pub(crate) mod recovery;
 pub(crate) mod replay;
 pub(crate) mod standby_channel;
@@ -12,7 +13,7 @@ use crate::checkpoint::called_tools::CalledTools;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::checkpoint::steps::{StatePoint, Steps};
 use crate::processes::ProcessMark;
-use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState};
+use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState, Limits};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -64,6 +65,31 @@ impl Standby {
     }
 }
 
+/// The bounds of a session's checkpoints. They are fixed when the processes of the session are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckpointLimits {
+    /// The states before the newest that can be gone back to.
+    pub(crate) older_states: usize,
+    /// The memory that checkpoints may hold.
+    pub(crate) memory_bytes: u64,
+    /// What earlier versions of files may take on disk.
+    pub(crate) file_bytes: u64,
+    /// The memory of the whole session.
+    pub(crate) session_memory_bytes: u64,
+}
+
+impl CheckpointLimits {
+    /// The bounds in a session with these limits.
+    pub(crate) fn of(limits: &Limits) -> CheckpointLimits {
+        CheckpointLimits {
+            older_states: usize::try_from(limits.checkpoints).unwrap_or(usize::MAX),
+            memory_bytes: limits.checkpoint_budget(),
+            file_bytes: limits.disk,
+            session_memory_bytes: limits.memory,
+        }
+    }
+}
+
 /// The checkpoints of a session.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
@@ -85,8 +111,9 @@ pub(crate) struct Checkpoints {
     pub(crate) unrestorable_reason: Option<String>,
     /// The time when the next standby is made, if nothing comes in between.
     pub(crate) due: Option<Instant>,
-    /// The strategy makes none.
-    pub(crate) is_disabled: bool,
+    /// Why the session makes none, where that is so.
+    pub(crate) why_disabled: Option<&'static str>,
+    pub(crate) limits: CheckpointLimits,
     /// The head's process id inside, in init's word.
     pub(crate) head: u32,
     /// How many were made since their memory was last weighed.
@@ -99,7 +126,11 @@ pub(crate) struct Checkpoints {
 
 impl Checkpoints {
     /// No checkpoints yet, for the head with this process id inside.
-    pub(crate) fn new(head: u32) -> Checkpoints {
+    pub(crate) fn new(
+        head: u32,
+        limits: CheckpointLimits,
+        why_disabled: Option<&'static str>,
+    ) -> Checkpoints {
         Checkpoints {
             standbys: VecDeque::new(),
             origin: None,
@@ -111,12 +142,18 @@ impl Checkpoints {
             obstacle: None,
             unrestorable_reason: None,
             due: None,
-            is_disabled: false,
+            why_disabled,
+            limits,
             head,
             estimates_in_a_row: 0,
             steps: Steps::default(),
             announced: CheckpointState::armed(),
         }
+    }
+
+    /// Whether the session makes no checkpoints.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.why_disabled.is_some()
     }
 
     /// The point where the head's state is.
@@ -252,7 +289,7 @@ impl Checkpoints {
     /// Makes a standby soon, if the newest state has none.
     pub(crate) fn plan(&mut self) {
         self.obstacle = None;
-        self.due = if self.is_armed() || self.is_disabled {
+        self.due = if self.is_armed() || self.is_disabled() {
             None
         } else {
             Some(Instant::now() + QUIET_TIME)

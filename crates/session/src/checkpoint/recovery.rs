@@ -1,23 +1,19 @@
 //! Going back: when the head has died, or was ended to take cells back. A standby is woken; or, where nothing was done yet in the state to
-//! go back to, the session's processes are made anew.
+//! go back to, the session's processes are made anew (`origin.rs`).
 
 use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
 use crate::files::disk_guard::WatchTarget;
-use crate::files::preserve;
 use crate::files::tracker::Changes;
-use crate::spawn::Spawned;
-use crate::spawn::fork::Lineage;
-use crate::spawn::process_host::ProcessHost;
+use crate::live::LiveSession;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{FileChanges, ProcessStatus, Strategy};
+use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// A standby has to return from one system call, and to fork. On a machine that is overloaded both take seconds, and a standby that is given up
@@ -50,25 +46,25 @@ impl Actor {
     /// The files come second: where no standby wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         self.guard_disk(WatchTarget::None);
-        if self.files.disk.hit().is_some() {
+        if self.live.files.disk.hit().is_some() {
             // Whatever fills the disk would go on with it.
-            let processes = &self.shared.processes;
+            let processes = &self.live.base.processes;
             processes.end_all(ProcessStatus::SessionEnded).await;
         }
         let recovered = self.recover_head(dirty).await;
-        self.files.disk.forget_hit();
+        self.live.files.disk.forget_hit();
         recovered
     }
 
     async fn recover_head(&mut self, dirty: Changes) -> Option<Recovered> {
-        let expected = self.checkpoints.current();
+        let expected = self.live.checkpoints.current();
         // A head that died for want of memory would die again if no memory were freed.
-        if self.is_short_of_memory() {
-            self.let_go_of_taken_back().await;
+        if self.live.is_short_of_memory() {
+            self.live.let_go_of_taken_back().await;
         }
-        self.drop_standbys_while_short_of_memory().await;
+        self.live.drop_standbys_while_short_of_memory().await;
         let mut limit = WAKE_LIMIT;
-        while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
+        while let Some(mut standby) = self.live.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
             let left_out = standby.shared_memory_left_out();
             let StandbyChannel {
@@ -78,17 +74,18 @@ impl Actor {
             } = standby.channel;
             let channel = Channel::new(channel, far).ok();
             // Before it makes its servers anew: one of these processes may have their addresses.
-            self.shared.processes.end_younger_than(standby.mark).await;
-            if let Some((channel, copy)) = self.wake(standby.pid, channel, limit).await {
-                self.head.channel = channel;
-                self.checkpoints.head = standby.pid;
-                self.checkpoints.revision = standby.revision;
-                self.checkpoints.since = standby.since;
+            let processes = &self.live.base.processes;
+            processes.end_younger_than(standby.mark).await;
+            if let Some((channel, copy)) = self.live.wake(standby.pid, channel, limit).await {
+                self.live.head.channel = channel;
+                self.live.checkpoints.head = standby.pid;
+                self.live.checkpoints.revision = standby.revision;
+                self.live.checkpoints.since = standby.since;
                 standby.cell = cell;
                 let ended = std::mem::take(&mut standby.children);
                 let holds_no_files = standby.holds_no_files;
-                if let Some((pid, line)) = self.accept(copy, successor).await {
-                    self.checkpoints.add(Standby {
+                if let Some((pid, line)) = self.live.accept(copy, successor).await {
+                    self.live.checkpoints.add(Standby {
                         pid,
                         channel: line,
                         ..standby
@@ -97,10 +94,10 @@ impl Actor {
                 let mut recovered = self.go_on_after(cell, dirty).await;
                 if holds_no_files
                     && recovered.is_without_files()
-                    && !self.shared.processes.has_living()
+                    && !self.live.base.processes.has_living()
                 {
                     // The head is what it was when this was looked at.
-                    self.files.history.lock().held = Some(BTreeSet::new());
+                    self.live.files.history.lock().held = Some(BTreeSet::new());
                 }
                 recovered.not_restored.extend(ended.into_iter().map(|name| {
                     format!(
@@ -108,50 +105,54 @@ impl Actor {
                     )
                 }));
                 recovered.not_restored.extend(left_out);
-                recovered.not_restored.extend(self.reopen_files().await);
+                recovered
+                    .not_restored
+                    .extend(self.live.reopen_files().await);
                 return Some(recovered);
             }
             limit = NEXT_WAKE_LIMIT;
         }
-        let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
+        let is_there = self.live.checkpoints.origin.take().is_some() || self.can_start_anew();
         // Where init is gone, with all standbys, the session is over: to begin again would take the files of its cells away.
-        if !is_there || expected > 0 && !self.has_init().await {
+        if !is_there || expected > 0 && !self.live.has_init().await {
             return None;
         }
         self.start_anew().await?;
-        self.checkpoints.revision = 0;
-        self.checkpoints.since = 0;
+        self.live.checkpoints.revision = 0;
+        self.live.checkpoints.since = 0;
         Some(self.go_on_after(0, dirty).await)
     }
 
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
-        let living = self.shared.processes.describe_living();
+        let living = self.live.base.processes.describe_living();
         let busy = if living.is_empty() {
             Vec::new()
         } else {
-            self.files.disk.held_by_spawned().await
+            self.live.files.disk.held_by_spawned().await
         };
-        let mut not_restored = self.files.history.restore_to(cell, dirty, busy).await;
+        let mut not_restored = self.live.files.history.restore_to(cell, dirty, busy).await;
         not_restored.extend(
             living
                 .into_iter()
                 .map(|process| format!("{process}: it is older than the checkpoint, and goes on")),
         );
         self.guard_disk(WatchTarget::None);
-        self.look_for_left_running().await;
+        self.live.look_for_left_running().await;
 
-        let files = self.files.disk.changes().await.files;
-        self.head.spent_ms = 0.0;
-        self.checkpoints.kept.retain(|kept| *kept <= cell);
-        self.checkpoints.plan();
+        let files = self.live.files.disk.changes().await.files;
+        self.live.head.spent_ms = 0.0;
+        self.live.checkpoints.kept.retain(|kept| *kept <= cell);
+        self.live.checkpoints.plan();
         Recovered {
             cell,
             files,
             not_restored,
         }
     }
+}
 
+impl LiveSession {
     /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
     /// by the next request.
     async fn reopen_files(&mut self) -> Vec<String> {
@@ -166,7 +167,7 @@ impl Actor {
             loop {
                 match self.head.channel.receive().await? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    stray => self.head.refuse_stray(&self.shared, stray).await,
+                    stray => self.head.refuse_stray(&self.base.logs, stray).await,
                 }
             }
         };
@@ -227,68 +228,6 @@ impl Actor {
                 None
             }
         }
-    }
-}
-
-impl Actor {
-    /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
-    pub(crate) fn can_start_anew(&self) -> bool {
-        let has_view = |runtime: &Arc<crate::runtime::RuntimeState>| runtime.has_view();
-        self.checkpoints.is_untouched()
-            && self.checkpoints.standbys.is_empty()
-            && !self.shared.processes.has_living()
-            && self.options.strategy != Strategy::Direct
-            && self.options.setup.is_none()
-            && !self.options.has_network()
-            && !self.placement.lineage.is_forked()
-            && !self.shared.workspace.is_user_directory()
-            && matches!(self.placement.process_host, ProcessHost::Zygote(_))
-            && self
-                .placement
-                .lineage
-                .runtime
-                .as_ref()
-                .is_some_and(has_view)
-    }
-
-    /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
-    pub(crate) async fn start_anew(&mut self) -> Option<()> {
-        let runtime = self.placement.lineage.runtime.clone()?;
-        self.shared.processes.expect_end(ProcessStatus::TakenBack);
-        self.end_processes().await;
-        self.end_preserve_task().await;
-        self.checkpoints.taken_back.clear();
-        if self.placement.lineage.has_family() {
-            // The new init knows nothing of what is shared with them.
-            runtime.share_nothing(&self.shared.workspace).await.ok()?;
-        }
-        // Its last cgroup may still be there, for forks of the session are.
-        let id = format!("{}-again-{}", self.shared.id, self.cells.last_number);
-        let shared = &self.shared;
-        let spawned =
-            runtime.spawn_processes(&id, &self.options, &shared.workspace, self.directory.path());
-        let Spawned {
-            session,
-            zygote,
-            user,
-        } = spawned.await.ok()?;
-        if let Some(socket) = session.preserve_socket {
-            // For the new processes, all that is there was there before them.
-            let begun = Some(SystemTime::now());
-            self.files.preserve_task =
-                Some(preserve::serve(socket, self.files.history.clone(), begun).ok()?);
-        }
-        self.head.channel = session.channel;
-        self.init = session.init;
-        self.head.pipes = session.pipes;
-        self.placement.cgroup = session.cgroup;
-        self.placement.spawn_request = session.spawn_request;
-        self.files.disk.move_to(session.processes);
-        self.checkpoints.head = session.head;
-        self.placement.process_host = ProcessHost::Zygote(zygote);
-        self.placement.lineage = Lineage::first(user);
-        self.placement.lineage.runtime = Some(runtime);
-        Some(())
     }
 }
 

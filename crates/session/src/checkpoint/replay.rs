@@ -59,12 +59,12 @@ impl Actor {
         dirty: Changes,
         died: Option<&mut CellRun>,
     ) -> (AfterCell, Restoration) {
-        self.head.pending_queries.give_up();
+        self.live.head.pending_queries.give_up();
         let (point, kept) = (
-            self.checkpoints.state_point(),
-            self.checkpoints.kept.clone(),
+            self.live.checkpoints.state_point(),
+            self.live.checkpoints.kept.clone(),
         );
-        let steps = std::mem::take(&mut self.checkpoints.steps);
+        let steps = std::mem::take(&mut self.live.checkpoints.steps);
         let Some(recovered) = self.recover(dirty).await else {
             return (AfterCell::Over(reason), Restoration::default());
         };
@@ -72,12 +72,12 @@ impl Actor {
             // The head that was woken has passed on what was there of an incomplete line.
             cell.drain(self);
         }
-        self.checkpoints.begin_steps();
+        self.live.checkpoints.begin_steps();
         let mut restoration = Restoration {
             not_restored: recovered.not_restored,
             ..Restoration::default()
         };
-        if self.checkpoints.state_point() == point {
+        if self.live.checkpoints.state_point() == point {
             self.network_access.take_use().await;
             return (AfterCell::GoesOn, restoration);
         }
@@ -87,7 +87,7 @@ impl Actor {
         };
         // What the cell that died reached is not the next one's doing.
         self.network_access.take_use().await;
-        let is_lost = |cell: &&u64| !self.checkpoints.kept.contains(cell);
+        let is_lost = |cell: &&u64| !self.live.checkpoints.kept.contains(cell);
         restoration.lost = kept.iter().filter(is_lost).copied().collect();
         let why = why_lost.unwrap_or_else(|| "there is no record of them".to_owned());
         if !restoration.lost.is_empty() {
@@ -95,32 +95,35 @@ impl Actor {
             restoration
                 .not_restored
                 .push(format!("the effects of {cells}: {why}"));
-        } else if self.checkpoints.revision != point.revision {
+        } else if self.live.checkpoints.revision != point.revision {
             restoration
                 .not_restored
                 .push(format!("variables, tools or a reset between cells: {why}"));
         }
-        restoration.note(self.checkpoints.take_back_tools());
+        restoration.note(self.live.checkpoints.take_back_tools());
         (after, restoration)
     }
 
     /// A cell was kept. What it did is a step, unless the state has a checkpoint already.
     pub(crate) async fn note_cell(&mut self, cell: Cell, record: CellRecord) {
         let network = self.network_access.take_use().await;
-        if self.checkpoints.is_armed() {
-            return self.checkpoints.begin_steps();
+        if self.live.checkpoints.is_armed() {
+            return self.live.checkpoints.begin_steps();
         }
         if self.options.replay.time().is_none() {
             return;
         }
         let is_open = self.options.isolation.without.contains(&Wall::Network)
-            || self.shared.rung == Rung::None;
+            || self.live.base.rung == Rung::None;
         let obstacle = if is_open {
             Some("the network is open to it, so the host cannot tell what it reached".to_owned())
         } else {
             network.then(|| "it reached the network".to_owned())
         };
-        self.checkpoints.steps.note_cell(cell, record, obstacle);
+        self.live
+            .checkpoints
+            .steps
+            .note_cell(cell, record, obstacle);
     }
 
     /// The steps that can be done again from here, and why there are no more of them.
@@ -128,7 +131,7 @@ impl Actor {
         let Some(time) = self.options.replay.time() else {
             return Err("running them again is switched off".to_owned());
         };
-        if !steps.begin_at(self.checkpoints.state_point()) {
+        if !steps.begin_at(self.live.checkpoints.state_point()) {
             return Err("no later checkpoint was there to be woken".to_owned());
         }
         let (mut steps, mut why_no_more) = steps.into_parts();
@@ -164,14 +167,14 @@ impl Actor {
         replayable: Replayable,
         restoration: &mut Restoration,
     ) -> (AfterCell, Option<String>) {
-        let (begun, start) = (Instant::now(), self.checkpoints.state_point());
+        let (begun, start) = (Instant::now(), self.live.checkpoints.state_point());
         self.network_access.shut();
         let outcome = self
             .replay_from(start, replayable, restoration, begun)
             .await;
         self.network_access.open_again().await;
         restoration.time = Some(begun.elapsed());
-        let kept = self.checkpoints.kept.iter();
+        let kept = self.live.checkpoints.kept.iter();
         restoration.replayed = kept.filter(|cell| **cell > start.cell).copied().collect();
         outcome
     }
@@ -191,12 +194,12 @@ impl Actor {
         loop {
             // Without a checkpoint, a step that crashes would cost the session.
             self.arm_again().await;
-            if !self.checkpoints.is_armed() {
-                let why = self.checkpoints.state().reason.unwrap_or_default();
+            if !self.live.checkpoints.is_armed() {
+                let why = self.live.checkpoints.state().reason.unwrap_or_default();
                 let why = format!("the checkpoint could not be kept for a replay: {why}");
                 return (AfterCell::GoesOn, Some(why));
             }
-            self.checkpoints.steps.begin(start);
+            self.live.checkpoints.steps.begin(start);
             restoration.differed.clear();
             let Some((at, failure)) = self.redo(&steps, begun + time, restoration).await else {
                 return (AfterCell::GoesOn, why_no_more);
@@ -215,7 +218,7 @@ impl Actor {
                 }
             };
             restoration.differed.clear();
-            let dirty = self.files.disk.changes().await;
+            let dirty = self.live.files.disk.changes().await;
             match self.recover(dirty).await {
                 None => {
                     let reason = "no checkpoint could be woken".to_owned();
@@ -225,8 +228,8 @@ impl Actor {
                     restoration.note(not_restored);
                 }
             }
-            self.checkpoints.begin_steps();
-            if is_last || steps.is_empty() || self.checkpoints.state_point() != start {
+            self.live.checkpoints.begin_steps();
+            if is_last || steps.is_empty() || self.live.checkpoints.state_point() != start {
                 return (AfterCell::GoesOn, why_no_more);
             }
         }
@@ -266,18 +269,22 @@ impl Actor {
         operation: &ToHead,
         limit: Duration,
     ) -> Result<Vec<Difference>, StepFailure> {
-        let seq = self.head.next_question();
+        let seq = self.live.head.next_question();
         let message = operation.with_seq(seq);
         let reply = timeout(
             limit,
-            self.head.exchange(&self.shared, message.clone(), seq),
+            self.live
+                .head
+                .exchange(&self.live.base.logs, message.clone(), seq),
         )
         .await;
         match reply.map(|reply| reply.ok().and_then(|reply| Reply::done(reply).ok())) {
             Ok(Some(())) => {
-                self.note_changes_of(self.checkpoints.current()).await;
-                self.checkpoints.revise();
-                self.checkpoints.steps.note_operation(message);
+                self.live
+                    .note_changes_of(self.live.checkpoints.current())
+                    .await;
+                self.live.checkpoints.revise();
+                self.live.checkpoints.steps.note_operation(message);
                 Ok(Vec::new())
             }
             _ => Err(self.give_up("it could not be done".to_owned()).await),
@@ -286,7 +293,7 @@ impl Actor {
 
     /// Ends a head that did something else than at first.
     async fn give_up(&mut self, reason: String) -> StepFailure {
-        self.end_head().await;
+        self.live.end_head().await;
         StepFailure::Step(reason)
     }
 
@@ -307,7 +314,7 @@ impl Actor {
         }
         let done = match finish {
             Finish::Done(_) if run.is_interrupted() => {
-                self.end_head().await;
+                self.live.end_head().await;
                 return Err(StepFailure::Interrupted);
             }
             Finish::Ended(..) if run.is_interrupted() => return Err(StepFailure::Interrupted),
@@ -317,11 +324,11 @@ impl Actor {
             }
             Finish::Lost => {
                 return Err(StepFailure::Over(
-                    self.placement.process_host.why_lost().await,
+                    self.live.placement.process_host.why_lost().await,
                 ));
             }
         };
-        self.head.spent_ms += done.cpu_ms;
+        self.live.head.spent_ms += done.cpu_ms;
         if self.network_access.take_use().await {
             let reason = "it tried to reach the network".to_owned();
             return Err(self.give_up(reason).await);
@@ -347,9 +354,9 @@ impl Actor {
             );
             return Err(self.give_up(reason).await);
         }
-        let files = self.note_changes_of(number).await.files;
+        let files = self.live.note_changes_of(number).await.files;
         // The checkpoint stays the one before the first step, also where this step changed nothing: the replay may have to begin again.
-        self.checkpoints.keep(number, false);
+        self.live.checkpoints.keep(number, false);
         let (result, output) = run.result(self, exit, *done, StateEffect::kept(files));
         drop(output.into_written());
         let mut differences = compare(&kept.ended, &result);
@@ -364,7 +371,8 @@ impl Actor {
         let mut record = self.cells.journal.record_of(&result, number);
         record.ended.calls = kept.ended.calls.clone();
         record.ended.inputs = kept.ended.inputs.clone();
-        self.checkpoints
+        self.live
+            .checkpoints
             .steps
             .note_cell(kept.cell.clone(), record, None);
         Ok(differences)
@@ -387,7 +395,7 @@ impl Actor {
         lines.extend(named("differs", &restoration.differed));
         lines.extend(named("not restored", &restoration.not_restored));
         for text in lines {
-            self.shared.logs.send(Event::Log { text });
+            self.live.base.logs.send(Event::Log { text });
         }
     }
 }

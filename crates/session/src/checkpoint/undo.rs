@@ -20,7 +20,7 @@ impl Actor {
             ));
         }
         let before = self.variables().await?;
-        self.note_outside_changes().await;
+        self.live.note_outside_changes().await;
         let Recovered {
             cell,
             files,
@@ -37,8 +37,8 @@ impl Actor {
 
     /// Goes back `count` kept cells.
     async fn restore_earlier(&mut self, count: usize) -> Result<Recovered, Error> {
-        self.arm().await;
-        let reachable = || self.checkpoints.oldest();
+        self.live.arm().await;
+        let reachable = || self.live.checkpoints.oldest();
         let session = self.shared.id.clone();
         let session_is_over = || Error::Ended {
             session: session.clone(),
@@ -47,21 +47,21 @@ impl Actor {
         let lost = |cell: u64| {
             format!("the checkpoint after cell {cell} is not there any more: its process has ended")
         };
-        let target = self.checkpoints.before(count);
-        let there = target.is_some_and(|target| self.checkpoints.can_reach(target));
+        let target = self.live.checkpoints.before(count);
+        let there = target.is_some_and(|target| self.live.checkpoints.can_reach(target));
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
                 (None, _) => format!(
                     "there are only {} cells to take back{}",
-                    self.checkpoints.kept.len(),
-                    if self.placement.lineage.is_forked() {
+                    self.live.checkpoints.kept.len(),
+                    if self.live.placement.lineage.is_forked() {
                         " since the session was forked from another"
                     } else {
                         ""
                     }
                 ),
                 (Some(target), Some(oldest)) if oldest <= target => {
-                    match &self.checkpoints.obstacle {
+                    match &self.live.checkpoints.obstacle {
                         Some(why) => format!("there is no checkpoint after cell {target}: {why}"),
                         None => lost(target),
                     }
@@ -70,50 +70,50 @@ impl Actor {
                     "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
                 ),
                 (_, None) => {
-                    let why = self.checkpoints.obstacle.clone().unwrap_or_default();
+                    let why = self.live.checkpoints.obstacle.clone().unwrap_or_default();
                     format!("there is no checkpoint to go back to: {why}")
                 }
             };
             return Err(Error::NotFound(message));
         };
-        let mut standbys = self.checkpoints.standbys.iter().rev();
+        let mut standbys = self.live.checkpoints.standbys.iter().rev();
         let next = standbys.find(|standby| standby.is_after(target));
         let next = next.map(|standby| standby.pid);
-        if !self.knows_held_files() {
-            let look = self.files.disk.look_for_held_files();
-            self.note_held_files(look).await;
+        if !self.live.knows_held_files() {
+            let look = self.live.files.disk.look_for_held_files();
+            self.live.note_held_files(look).await;
         }
-        self.end_head_for(next).await;
+        self.live.end_head_for(next).await;
         // What was left running has written until now.
-        self.note_outside_changes().await;
+        self.live.note_outside_changes().await;
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
-        if !self.checkpoints.can_reach(target) {
+        if !self.live.checkpoints.can_reach(target) {
             self.recover(Changes::default())
                 .await
                 .ok_or_else(session_is_over)?;
-            self.checkpoints.begin_steps();
+            self.live.checkpoints.begin_steps();
             // The newest may be gone as well.
             self.announce_restored();
             return Err(Error::NotFound(lost(target)));
         }
-        let standbys = &mut self.checkpoints.standbys;
+        let standbys = &mut self.live.checkpoints.standbys;
         let reaching = standbys
             .iter()
             .rposition(|standby| standby.is_after(target));
         let too_new = standbys.split_off(reaching.map_or(0, |index| index + 1));
-        self.checkpoints.kept.retain(|kept| *kept <= target);
+        self.live.checkpoints.kept.retain(|kept| *kept <= target);
         // They go when there is time: to take them apart would keep the processor from who is awaited.
-        self.checkpoints.taken_back.extend(too_new);
+        self.live.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
         let mut recovered = recovered.ok_or_else(session_is_over)?;
-        self.checkpoints.begin_steps();
+        self.live.checkpoints.begin_steps();
         if recovered.cell < target {
             recovered.not_restored.push(format!(
                 "the effects of the cells after {}: no later checkpoint was there to be woken",
                 recovered.cell
             ));
         }
-        let stays = self.checkpoints.take_back_tools();
+        let stays = self.live.checkpoints.take_back_tools();
         recovered.not_restored.extend(stays);
         Ok(recovered)
     }

@@ -16,7 +16,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::{PackageMount, Packages};
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
 use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
@@ -150,7 +150,7 @@ impl ContainerBackend {
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
         let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new();
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
             events: logs.clone(),
@@ -199,8 +199,7 @@ impl ContainerBackend {
         // From here on the end of the session removes its directories.
         cleanup.disarm();
         let prepared = Prepared::new(SessionParts {
-            id: id.clone(),
-            options: options.clone(),
+            options: &options,
             summary: IsolationSummary {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
@@ -214,18 +213,20 @@ impl ContainerBackend {
             workspace,
             directory,
             lineage: Lineage::first(0),
+            logs,
+            is_left_running: false,
         });
         let python = PythonUsed {
             executable: "python3".into(),
             version: String::new(),
             packages: true,
         };
-        let journal = journal::begin(&self.state, python, prepared.actor(), &options, &logs);
+        let journal = journal::begin(&self.state, python, prepared.live(), &options);
         let environment = listeners.environment();
         let mut opened = prepared.into_session(Opening {
             id,
             options,
-            logs,
+            last_cell: 0,
             journal,
             packages: self
                 .package_mount()
@@ -237,7 +238,6 @@ impl ContainerBackend {
             listeners,
             runtime: None,
         })?;
-        opened.actor.checkpoints.is_disabled = true;
         prepare(&mut opened.actor, imports, environment).await?;
         Ok(opened.serve())
     }

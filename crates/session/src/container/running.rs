@@ -2,9 +2,8 @@
 
 use crate::Error;
 use crate::events::SessionEvents;
-use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
-use cellblock_protocol::{Event, Stream};
+use cellblock_protocol::Stream;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -171,9 +170,7 @@ async fn read_output(mut output: Output, last_lines: LastLines, log: Option<Cont
         if let Some(ContainerLog { label, events }) = &log {
             let logged = line_of(label, &line.stream.to_string(), &line.text);
             write(&logged);
-            for text in log_pieces(format!("{logged}\n")) {
-                events.send(Event::Log { text });
-            }
+            events.log(format!("{logged}\n"));
         }
         let mut last_lines = last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         last_lines.push_back(line.text);

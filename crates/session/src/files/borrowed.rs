@@ -3,7 +3,6 @@
 //! Where there are no namespaces nothing maps owners, and sessions of root's run as another user. So that they can write to a directory of
 //! the user's it is theirs for that time. Then it is given back, with all that they made in it; after a crash, by the next host that starts.
 
-use crate::actor::Actor;
 use cellblock_sandbox::{
     Access, Budget, Closed, Confined, Links, Step, is_session_id, private_file,
 };
@@ -163,15 +162,6 @@ impl Note {
             .is_ok_and(|found| found.st_uid == self.borrower)
         {
             let _ = directory.give_to(self.owner, self.group);
-        }
-    }
-}
-
-impl Actor {
-    /// The session is over: what it borrowed goes back.
-    pub(crate) async fn return_borrowed(&mut self) {
-        if let Some(borrowed) = self.files.borrowed.take() {
-            let _ = tokio::task::spawn_blocking(move || drop(borrowed)).await;
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The recorder of one session: it hands records to the writer thread and never waits, unless the session was given a second place for
 //! its records.
 
-use crate::actor::Actor;
 use crate::events::SessionEvents;
 use crate::journal::bounds;
 use crate::journal::directory::JournalError;
@@ -9,6 +8,7 @@ use crate::journal::notes::CellNotes;
 use crate::journal::reader::Journal;
 use crate::journal::record::{Ended, Opened, PythonUsed, Record, VERSION};
 use crate::journal::writer::{Key, Listener, Message, WriterThread};
+use crate::live::LiveSession;
 use crate::runtime::RuntimeState;
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Cell, CellResult, Journaling, SessionOptions};
@@ -385,19 +385,14 @@ impl SessionJournal {
 
 impl RuntimeState {
     /// The journal that the options ask for. A session that then fails to open leaves none.
-    pub(crate) fn begin_journal(
-        &self,
-        actor: &Actor,
-        options: &SessionOptions,
-        logs: &SessionEvents,
-    ) -> Recorder {
+    pub(crate) fn begin_journal(&self, live: &LiveSession, options: &SessionOptions) -> Recorder {
         let python = self.python();
         let used = PythonUsed {
             executable: python.executable.clone(),
-            version: actor.placement.process_host.python(),
+            version: live.placement.process_host.python(),
             packages: python.packages,
         };
-        begin(&self.state, used, actor, options, logs)
+        begin(&self.state, used, live, options)
     }
 }
 
@@ -405,9 +400,8 @@ impl RuntimeState {
 pub(crate) fn begin(
     state: &Path,
     python: PythonUsed,
-    actor: &Actor,
+    live: &LiveSession,
     options: &SessionOptions,
-    logs: &SessionEvents,
 ) -> Recorder {
     let directory = match &options.journal {
         Journaling::HostsChoice | Journaling::Off => return Recorder::default(),
@@ -422,11 +416,11 @@ pub(crate) fn begin(
             journal: Journaling::HostsChoice,
             ..options.clone()
         },
-        workspace: actor.shared.workspace.path().to_owned(),
-        workspace_was_empty: actor.files.disk.began_empty(),
+        workspace: live.base.workspace.path().to_owned(),
+        workspace_was_empty: live.files.disk.began_empty(),
         python,
-        isolation: actor.placement.isolation.clone(),
+        isolation: live.placement.isolation.clone(),
         pid: std::process::id(),
     };
-    Recorder::open(&directory, opened, logs)
+    Recorder::open(&directory, opened, &live.base.logs)
 }

@@ -287,7 +287,7 @@ impl NetworkAccess {
 
 /// Tells the readers of a session of every connection: as a value, and as a line of the log.
 fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
-    let (logs, connections) = (shared.logs.clone(), shared.connections.clone());
+    let (logs, connections) = (shared.base.logs.clone(), shared.connections.clone());
     Arc::new(move |connection| {
         let connection = Arc::new(connection);
         if connection.refusal().is_some() {

@@ -64,7 +64,7 @@ impl Session {
 impl Paths<'_> {
     /// The absolute path of something in the workspace, as code of the session knows it.
     pub fn in_workspace(&self, path: &str) -> String {
-        let workspace = self.session.shared.layout.workspace.display();
+        let workspace = self.session.shared.base.layout.workspace.display();
         format!("{workspace}/{}", path.trim_start_matches('/'))
     }
 
@@ -94,7 +94,7 @@ impl Paths<'_> {
 
     /// Renames a file or a directory. Both paths are in the same place (the workspace, `/tmp` or `/dev/shm`), and nothing is at `to`.
     pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        let layout = &self.session.shared.layout;
+        let layout = &self.session.shared.base.layout;
         let target = layout.find(to, Access::Write)?;
         if target.directory != layout.find(from, Access::Write)?.directory {
             return Err(Error::Path {
@@ -179,9 +179,9 @@ impl Paths<'_> {
         path: &str,
         write: impl FnOnce(&mut File) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let place = self.session.shared.layout.find(path, Access::Write)?;
+        let place = self.session.shared.base.layout.find(path, Access::Write)?;
         if place.directory.is_none() {
-            let workspace = Arc::clone(&self.session.shared.workspace);
+            let workspace = Arc::clone(&self.session.shared.base.workspace);
             return blocking(path, move || {
                 let mut writing = workspace.open_to_write(&place.path)?;
                 write(&mut writing.file)
@@ -204,9 +204,9 @@ impl Paths<'_> {
         let Place {
             directory,
             path: below,
-        } = self.session.shared.layout.find(path, access)?;
+        } = self.session.shared.base.layout.find(path, access)?;
         let Some(directory) = directory else {
-            let workspace = Arc::clone(&self.session.shared.workspace);
+            let workspace = Arc::clone(&self.session.shared.base.workspace);
             return blocking(path, move || work(workspace.directory(), &below)).await;
         };
         let processes = self.session.host_processes().await?;
@@ -217,7 +217,10 @@ impl Paths<'_> {
         .await;
         if is_memory && access == Access::Write {
             let shared = &self.session.shared;
-            shared.has_written_to_memory.store(true, Ordering::SeqCst);
+            shared
+                .base
+                .has_written_to_memory
+                .store(true, Ordering::SeqCst);
         }
         done
     }

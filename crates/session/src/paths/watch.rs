@@ -73,7 +73,7 @@ impl Paths<'_> {
                 format!("{MAX_WATCHES} directories are watched already; end a watch first");
             return Err(Error::Refused(problem));
         }
-        let watch = shared.watcher.record();
+        let watch = shared.base.watcher.record();
         let root = match path.trim_end_matches('/') {
             "" => "/",
             root => root,

@@ -18,7 +18,7 @@ impl Actor {
         &mut self,
         ends: SpawnerEnds,
     ) -> Result<SpawnEnvironment, Error> {
-        let Some(request) = &self.placement.spawn_request else {
+        let Some(request) = &self.live.placement.spawn_request else {
             return Err(Error::Refused(
                 "a session in a container starts no processes beside its interpreter; the backend `local` can do that, and cells can start some (`subprocess`)"
                     .to_owned(),
@@ -33,15 +33,15 @@ impl Actor {
         }
         let [first, second] = &ends.sockets;
         let sockets = [first.as_fd(), second.as_fd()];
-        let sent = self.init.send_descriptors(&request, &sockets);
+        let sent = self.live.init.send_descriptors(&request, &sockets);
         sent.await.map_err(Error::system("asking for a spawner"))?;
         Ok(self.spawn_environment())
     }
 
     fn spawn_environment(&self) -> SpawnEnvironment {
-        let runtime = self.placement.lineage.runtime.as_deref();
+        let runtime = self.runtime.as_deref();
         let mut environment = SpawnEnvironment {
-            home: self.shared.layout.workspace.display().to_string(),
+            home: self.live.base.layout.workspace.display().to_string(),
             ..SpawnEnvironment::default()
         };
         let fixed = VARIABLES
@@ -49,14 +49,14 @@ impl Actor {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let home = runtime.map(|runtime| home_variables(&runtime.place));
         let home = home.unwrap_or_default().into_iter();
-        let private = runtime.map(|runtime| runtime.environment(self.directory.path()));
+        let private = runtime.map(|runtime| runtime.environment(self.live.directory.path()));
         environment.variables = fixed
             .chain(home.map(|(name, value)| (name.to_owned(), value)))
             .chain(private.unwrap_or_default())
             .chain(NetworkListeners::of(&self.options).environment())
             .collect();
         // `python` is the session's own.
-        if let Some(directory) = self.shared.python.parent().and_then(Path::to_str)
+        if let Some(directory) = self.live.base.python.parent().and_then(Path::to_str)
             && let Some(path) = environment.variables.get_mut("PATH")
             && !path.split(':').any(|known| known == directory)
         {

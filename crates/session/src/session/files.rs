@@ -62,7 +62,7 @@ impl Session {
         &self,
         work: impl FnOnce(&Workspace) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let workspace = Arc::clone(&self.shared.workspace);
+        let workspace = Arc::clone(&self.shared.base.workspace);
         let done = tokio::task::spawn_blocking(move || work(&workspace)).await;
         done.unwrap_or_else(|error| {
             Err(Error::System {

@@ -6,7 +6,7 @@ mod resources;
 mod shared;
 
 pub use resources::ResourceUse;
-pub(crate) use shared::{MAX_LOG_EVENTS, Shared, log_pieces};
+pub(crate) use shared::Shared;
 
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
@@ -56,18 +56,18 @@ impl Session {
 
     /// The path of the workspace on the host. Cells find it at [`workspace_at`](Session::workspace_at).
     pub fn workspace(&self) -> &Path {
-        self.shared.workspace.path()
+        self.shared.base.workspace.path()
     }
 
     /// The path of the workspace, as cells know it: `/workspace`, unless another was chosen. On a rung without a view it is the path
     /// on the host.
     pub fn workspace_at(&self) -> &Path {
-        &self.shared.layout.workspace
+        &self.shared.base.layout.workspace
     }
 
     /// The Python that it runs on, as [`Python::executable`](crate::Python::executable) named it.
     pub fn python(&self) -> &Path {
-        &self.shared.python
+        &self.shared.base.python
     }
 
     /// The Python of the image, for a session in a container: the engine is asked each time. `None` for every other session.
@@ -85,7 +85,7 @@ impl Session {
 
     /// How strongly it is walled in.
     pub fn rung(&self) -> Rung {
-        self.shared.rung
+        self.shared.base.rung
     }
 
     /// Sets the function that decides about hosts that no rule names, in a session with
@@ -339,17 +339,21 @@ impl Session {
         if self.end().is_some() {
             return Err(self.ended());
         }
-        self.shared.processes.spawn(&spawn, start_spawner).await
+        self.shared
+            .base
+            .processes
+            .spawn(&spawn, start_spawner)
+            .await
     }
 
     /// The processes that were spawned and have not ended, the oldest first.
     pub fn processes(&self) -> Vec<ProcessInfo> {
-        self.shared.processes.running()
+        self.shared.base.processes.running()
     }
 
     /// A spawned process by its name. One that ended a while ago is not there any more.
     pub fn process(&self, name: &str) -> Result<Process, Error> {
-        let found = self.shared.processes.find(name);
+        let found = self.shared.base.processes.find(name);
         found.ok_or_else(|| Error::NotFound(format!("there is no process `{name}`")))
     }
 
@@ -411,7 +415,7 @@ impl Session {
 
     /// The session's log: what threads write after their cell has ended, as [`Event::Log`].
     pub fn logs(&self) -> broadcast::Receiver<Event> {
-        self.shared.logs.subscribe()
+        self.shared.base.logs.subscribe()
     }
 
     /// Reads the events of the session that have a number above `after`, and those that come: of all cells, whichever handle
@@ -420,12 +424,12 @@ impl Session {
     /// The session keeps its newest 4096 events, of at most 8 MiB together. Where some of the wanted ones are not kept any more, that
     /// is an [`Error::EventGap`], which names the oldest one that is. A reader that is slow holds nothing up.
     pub fn events(&self, after: u64) -> Result<EventReader, Error> {
-        Ok(self.shared.logs.ring.read(after)?)
+        Ok(self.shared.base.logs.ring.read(after)?)
     }
 
     /// The number of the newest event: `events(newest_event())` reads what happens from now on. 0 when nothing has happened yet.
     pub fn newest_event(&self) -> u64 {
-        self.shared.logs.ring.newest()
+        self.shared.base.logs.ring.newest()
     }
 
     /// Every connection that code of the session made or tried to make, when it is over. Only what the guard saw itself: unlike a line of

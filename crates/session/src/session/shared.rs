@@ -1,17 +1,11 @@
 //! The part of a session that its handles and its task share.
 
 use crate::container::image_python::SessionImage;
-use crate::events::SessionEvents;
-use crate::files::watch::Watcher;
-use crate::files::workspace::Workspace;
 use crate::journal::Recorder;
+use crate::live::SessionBase;
 use crate::network::HostRequests;
 use crate::packages::Packages;
-use crate::paths::Layout;
-use crate::processes::Processes;
 use cellblock_network::Connection;
-use cellblock_protocol::{Event, Rung};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,11 +14,9 @@ use tokio::sync::broadcast;
 /// The part of a session that its handles and its task share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// What the session had before it had a handle.
+    pub(crate) base: Arc<SessionBase>,
     pub(crate) id: String,
-    pub(crate) workspace: Arc<Workspace>,
-    pub(crate) layout: Layout,
-    pub(crate) rung: Rung,
-    pub(crate) logs: SessionEvents,
     /// The connections that the guard of the network saw.
     pub(crate) connections: broadcast::Sender<Arc<Connection>>,
     /// The requests of code for hosts that no rule names.
@@ -34,50 +26,11 @@ pub(crate) struct Shared {
     pub(crate) journal: Recorder,
     /// Whether the cells are a replay, so that none waits for a checkpoint.
     pub(crate) is_replaying: AtomicBool,
-    /// Whether the host wrote to the session's `/dev/shm` since the newest checkpoint, which would take that back.
-    pub(crate) has_written_to_memory: AtomicBool,
-    /// The interpreter.
-    pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
     /// The image of its container, if the session is in one.
     pub(crate) image: Option<SessionImage>,
-    pub(crate) watcher: Arc<Watcher>,
     /// The watches of paths that there are, as many as this is shared by.
     pub(crate) watches: Arc<()>,
-    pub(crate) processes: Arc<Processes>,
     /// The time of a cell that names none.
     pub(crate) wall: Duration,
-}
-
-/// Log events that wait for a reader, and the most bytes of one: together they are what code can put into the host's
-/// memory while there is no reader.
-pub(crate) const MAX_LOG_EVENTS: usize = 256;
-const MAX_LOG_EVENT_BYTES: usize = 64 << 10;
-
-impl Shared {
-    /// Tells those who listen to the session's log. A long text becomes several events.
-    pub(crate) fn log(&self, text: String) {
-        for text in log_pieces(text) {
-            self.logs.send(Event::Log { text });
-        }
-    }
-}
-
-/// A text for the log in pieces of a bounded size, cut between characters.
-pub(crate) fn log_pieces(text: String) -> Vec<String> {
-    if text.len() <= MAX_LOG_EVENT_BYTES {
-        return vec![text];
-    }
-    let mut pieces = Vec::new();
-    let mut rest = text.as_str();
-    while rest.len() > MAX_LOG_EVENT_BYTES {
-        let end = (1..=MAX_LOG_EVENT_BYTES)
-            .rev()
-            .find(|at| rest.is_char_boundary(*at));
-        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-        pieces.push(piece.to_owned());
-        rest = after;
-    }
-    pieces.push(rest.to_owned());
-    pieces
 }

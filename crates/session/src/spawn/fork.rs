@@ -12,9 +12,9 @@ use crate::files::kept_workspaces::remove_unfinished;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{Opening, Prepared, SessionParts};
+use crate::spawn::prepared::{OpenedSession, Opening, Prepared, SessionParts};
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
@@ -38,8 +38,6 @@ const HEAD_COPY_LIMIT: Duration = Duration::from_secs(60);
 
 /// The session that a session was forked from, and what its own forks will have.
 pub(crate) struct Lineage {
-    /// The runtime, once the session was handed to its user.
-    pub(crate) runtime: Option<Arc<RuntimeState>>,
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
@@ -53,7 +51,6 @@ impl Lineage {
     /// The lineage of a session that is no fork.
     pub(crate) fn first(user: u32) -> Lineage {
         Lineage {
-            runtime: None,
             depth: 0,
             user,
             ancestors: Vec::new(),
@@ -75,7 +72,6 @@ impl Lineage {
         let mut ancestors = self.ancestors.clone();
         ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.allow_for_fork())));
         Lineage {
-            runtime: self.runtime.clone(),
             depth: self.depth + 1,
             user: self.user,
             ancestors,
@@ -95,9 +91,9 @@ impl Actor {
 
     async fn fork_session(&mut self) -> Result<(Result<Session, Error>, AfterCell), Error> {
         let runtime = self.may_fork()?;
-        self.files.disk.has_found_fork().await;
+        self.live.files.disk.has_found_fork().await;
         // Init makes the init of the fork while we make its directories. If init is gone, the request finds that out.
-        let _ = self.init.tell(ToInit::BeginFork).await;
+        let _ = self.live.init.tell(ToInit::BeginFork).await;
         let forked = self.fork_begun(&runtime).await;
         if forked.is_err() {
             self.cancel_fork().await;
@@ -112,7 +108,7 @@ impl Actor {
     ) -> Result<(Result<Session, Error>, AfterCell), Error> {
         let id = runtime.fresh_id();
         let mut unfinished = UnfinishedDirectories::default();
-        let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
+        let workspace = Arc::new(self.live.base.workspace.for_copy(&runtime.state, &id)?);
         unfinished.note(workspace.path());
         let directory = runtime.session_directory(&id)?;
         unfinished.note(&directory);
@@ -122,17 +118,17 @@ impl Actor {
             ..self.options.clone()
         };
         // No process works in the new directory yet: its owner is all that the mount must know.
-        fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
+        fork_copy::copy_owner(&self.live.base.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
         let target = SpawnTarget {
-            user: self.placement.lineage.user,
+            user: self.live.placement.lineage.user,
             workspace: &workspace,
             // It did not make what it begins with, and shares some of it.
             change_notice: ChangeNotice::BeforeChange,
             directory: &directory,
         };
         // While the launcher makes the mount, we make the rest.
-        let zygote = self.placement.process_host.zygote()?;
+        let zygote = self.live.placement.process_host.zygote()?;
         let (mount, plan) = tokio::join!(
             runtime.mount_workspace(zygote, &workspace, target.user),
             async { runtime.plan(&id, &options, &target) }
@@ -147,7 +143,11 @@ impl Actor {
         let request = PrepareFork {
             request: fork_request(&spawn_request),
         };
-        let sent = self.init.send_request(request, &far.descriptors()).await;
+        let sent = self
+            .live
+            .init
+            .send_request(request, &far.descriptors())
+            .await;
         let prepared = sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
         let namespaces = self.copy_to_fork(planned, prepared).await?;
@@ -183,43 +183,43 @@ impl Actor {
                 return Ok((Err(error), after));
             }
         };
-        let lineage = self.placement.lineage.next(self.placement.cgroup.as_ref());
+        let lineage = self
+            .live
+            .placement
+            .lineage
+            .next(self.live.placement.cgroup.as_ref());
         let prepared = Prepared::new(SessionParts {
-            id: id.clone(),
-            options: options.clone(),
+            options: &options,
             summary: runtime.isolation_summary(),
-            process_host: self.placement.process_host.for_fork()?,
+            process_host: self.live.placement.process_host.for_fork()?,
             spawned: SpawnedSession {
                 spawn_request: Some(spawn_request),
-                ..near.with(cgroup, self.files.disk.youngest_fork(), head)
+                ..near.with(cgroup, self.live.files.disk.youngest_fork(), head)
             },
             files,
             workspace: Arc::clone(&workspace),
             directory,
             lineage,
+            logs: SessionEvents::new(),
+            is_left_running: self.live.files.is_left_running,
         });
         unfinished.keep();
         // The journal goes on where that of the parent stands.
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
-        let cell = self.checkpoints.current();
+        let logs = &prepared.live().base.logs;
+        let cell = self.live.checkpoints.current();
         let recorder = &self.cells.journal.recorder;
         let opening = Opening {
-            journal: recorder.fork(&id, cell, workspace.path(), &logs),
+            journal: recorder.fork(&id, cell, workspace.path(), logs),
             id,
             listeners: NetworkListeners::of(&options),
             options,
-            logs,
+            last_cell: self.cells.last_number,
             packages: self.shared.packages.copy(),
             image: None,
-            runtime: self.placement.lineage.runtime.clone(),
+            runtime: Some(Arc::clone(runtime)),
         };
-        let opened = prepared.into_session(opening).map(|mut fork| {
-            fork.actor.cells.last_number = self.cells.last_number;
-            fork.actor.files.is_left_running = self.files.is_left_running;
-            fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
-            fork.serve()
-        });
-        Ok((opened, after))
+        let opened = prepared.into_session(opening);
+        Ok((opened.map(OpenedSession::serve), after))
     }
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
@@ -263,26 +263,28 @@ impl Actor {
 
     /// Ends what was begun or prepared for a fork.
     async fn cancel_fork(&self) {
-        let _ = self.init.tell(ToInit::CancelFork).await;
+        let _ = self.live.init.tell(ToInit::CancelFork).await;
     }
 
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
-        self.placement.process_host.zygote()?;
-        let Some(runtime) = &self.placement.lineage.runtime else {
-            return Err(Error::Refused("the session is not in use yet".to_owned()));
+        self.live.placement.process_host.zygote()?;
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::Refused(
+                "the session cannot be forked: it was made by no runtime".to_owned(),
+            ));
         };
         if !SpawnRequest::can_fork(runtime.walls) {
             return Err(Error::Refused(format!(
                 "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
-                self.placement.isolation
+                self.live.placement.isolation
             )));
         }
-        if self.placement.lineage.depth >= MAX_FORK_DEPTH {
+        if self.live.placement.lineage.depth >= MAX_FORK_DEPTH {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
             )));
         }
-        if Arc::strong_count(&self.placement.lineage.family) >= MAX_FAMILY_SIZE {
+        if Arc::strong_count(&self.live.placement.lineage.family) >= MAX_FAMILY_SIZE {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
             )));
@@ -292,9 +294,9 @@ impl Actor {
 
     /// Begins to look what is to be copied.
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
-        let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
+        let (from, to) = (Arc::clone(&self.live.base.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let change_notice = self.files.history.lock().change_notice();
+        let change_notice = self.live.files.history.lock().change_notice();
         spawn_blocking(move || Copying::plan(from, to, most, change_notice))
     }
 
@@ -308,12 +310,12 @@ impl Actor {
         let namespaces = if copying.has_shared_files() {
             // Before it asks about what is shared, nothing may be.
             self.wait_until_prepared(prepared).await?;
-            self.files.history.lock().begin_sharing();
+            self.live.files.history.lock().begin_sharing();
             Namespaces::Stand
         } else {
             Namespaces::AreMade(prepared)
         };
-        let processes = self.files.disk.processes();
+        let processes = self.live.files.disk.processes();
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
         copied.unwrap_or_else(lost)?;
         Ok(namespaces)
@@ -321,8 +323,8 @@ impl Actor {
 
     /// Waits until init has made the namespaces of the fork.
     async fn wait_until_prepared(&mut self, mut prepared: ForkPrepared) -> Result<(), Error> {
-        let outcome = timeout(PREPARE_LIMIT, self.init.wait_for(&mut prepared)).await;
-        self.note_init_events();
+        let outcome = timeout(PREPARE_LIMIT, self.live.init.wait_for(&mut prepared)).await;
+        self.live.note_init_events();
         match outcome {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(failure))) if failure.is_namespace_limit() => Err(Error::Refused(

@@ -19,14 +19,14 @@ use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::session::Session;
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
-use cellblock_protocol::{Rung, SessionOptions, Strategy, UnlistedHosts, Wall, import_statement};
+use cellblock_protocol::{Rung, SessionOptions, UnlistedHosts, Wall, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,31 +60,28 @@ impl RuntimeState {
             .clone();
         let prepared = match self.take_pooled(&options) {
             Some(prepared) => prepared,
-            None => self.make(&id, options.clone()).await?,
+            None => self.make(&id, &options).await?,
         };
-        let logs = SessionEvents::new(MAX_LOG_EVENTS);
-        let journal = self.begin_journal(prepared.actor(), &options, &logs);
-        let mut environment = self.environment(prepared.actor().directory.path());
+        let journal = self.begin_journal(prepared.live(), &options);
+        let mut environment = self.environment(prepared.live().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
         environment.extend(listeners.environment());
-        let is_direct = options.strategy == Strategy::Direct;
         let mut opened = prepared.into_session(Opening {
             id,
             options,
-            logs,
+            last_cell: 0,
             journal,
             packages: Packages::default(),
             image: None,
             listeners,
             runtime: Some(Arc::clone(self)),
         })?;
-        opened.actor.checkpoints.is_disabled = is_direct;
         prepare(&mut opened.actor, imports, environment).await?;
         Ok(opened.serve())
     }
 
     /// Makes everything of a session but its handle.
-    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Prepared, Error> {
+    pub(crate) async fn make(&self, id: &str, options: &SessionOptions) -> Result<Prepared, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
@@ -93,7 +90,7 @@ impl RuntimeState {
         let directory = self.session_directory(id)?;
         let unfinished = UnfinishedDirectories::of(&directory);
         let (spawned, files) = tokio::join!(
-            self.spawn_processes(id, &options, &workspace, &directory),
+            self.spawn_processes(id, options, &workspace, &directory),
             self.watch_files(&workspace, &directory, options.limits.disk, change_notice)
         );
         let (spawned, mut files) = (spawned?, files?);
@@ -110,7 +107,6 @@ impl RuntimeState {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
         Ok(Prepared::new(SessionParts {
-            id: id.to_owned(),
             options,
             summary: self.isolation_summary(),
             process_host: ProcessHost::Zygote(zygote),
@@ -119,6 +115,8 @@ impl RuntimeState {
             workspace,
             directory,
             lineage: Lineage::first(user),
+            logs: SessionEvents::new(),
+            is_left_running: false,
         }))
     }
 

@@ -181,7 +181,7 @@ async fn shrink_unused(runtime: Weak<RuntimeState>) {
 impl RuntimeState {
     async fn make_ahead(&self) -> Option<Prepared> {
         let id = self.fresh_id();
-        let mut prepared = self.make(&id, SessionOptions::default()).await.ok()?;
+        let mut prepared = self.make(&id, &SessionOptions::default()).await.ok()?;
         prepared.arm().await;
         Some(prepared)
     }

@@ -2,25 +2,26 @@
 
 use crate::Error;
 use crate::actor::commands::{Command, CommandQueue};
-use crate::actor::head::Head;
-use crate::actor::{Actor, AfterCell, CellHistory, Placement, SessionDirectory, SessionFiles};
-use crate::checkpoint::Checkpoints;
+use crate::actor::{Actor, AfterCell, CellHistory};
+use crate::checkpoint::{CheckpointLimits, Checkpoints};
 use crate::container::image_python::SessionImage;
-use crate::events::SessionEvents;
+use crate::events::{MAX_LOG_EVENTS, SessionEvents};
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
-use crate::network::{NetworkAccess, NetworkListeners, OpenedListener};
+use crate::live::head::Head;
+use crate::live::{LiveSession, Placement, SessionBase, SessionDirectory, SessionFiles};
+use crate::network::{NetworkListeners, OpenedListener};
 use crate::packages::Packages;
 use crate::paths::Layout;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::session::{Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -40,9 +41,8 @@ pub(crate) struct IsolationSummary {
 }
 
 /// The parts of a session whose processes run.
-pub(crate) struct SessionParts {
-    pub(crate) id: String,
-    pub(crate) options: SessionOptions,
+pub(crate) struct SessionParts<'a> {
+    pub(crate) options: &'a SessionOptions,
     pub(crate) summary: IsolationSummary,
     pub(crate) process_host: ProcessHost,
     pub(crate) spawned: SpawnedSession,
@@ -50,11 +50,14 @@ pub(crate) struct SessionParts {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) directory: PathBuf,
     pub(crate) lineage: Lineage,
+    pub(crate) logs: SessionEvents,
+    /// Whether code runs already that no cell of the session started: in a fork, what its parent left running.
+    pub(crate) is_left_running: bool,
 }
 
 /// A session that is ready and has no handle yet: it can be armed, and wait in the pool.
 pub(crate) struct Prepared {
-    actor: Actor,
+    live: LiveSession,
     /// Listeners for the network. They are served once the session is handed to its user.
     opened_listeners: Vec<OpenedListener>,
 }
@@ -63,7 +66,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Opening {
     pub(crate) id: String,
     pub(crate) options: SessionOptions,
-    pub(crate) logs: SessionEvents,
+    /// The number of the last cell before the first of this session; 0 where there is none.
+    pub(crate) last_cell: u64,
     pub(crate) journal: Recorder,
     pub(crate) packages: Packages,
     /// The image of its container, if the session is in one.
@@ -81,143 +85,137 @@ pub(crate) struct OpenedSession {
 }
 
 impl Prepared {
-    pub(crate) fn new(parts: SessionParts) -> Prepared {
-        let SpawnedSession {
-            channel,
-            init,
-            pipes,
-            cgroup,
-            processes,
-            head,
-            borrowed,
-            opened_listeners,
-            spawn_request,
-            ..
-        } = parts.spawned;
-        let Files {
-            tracker,
-            temporary,
-            history,
-            preserve_task,
-            ..
-        } = parts.files;
-        // Replaced when the session is opened.
-        let (_, commands) = mpsc::unbounded_channel();
-        let host_path = parts.workspace.path().to_owned();
+    pub(crate) fn new(parts: SessionParts<'_>) -> Prepared {
+        let SessionParts {
+            options,
+            summary,
+            process_host,
+            spawned,
+            files,
+            workspace,
+            directory,
+            lineage,
+            logs,
+            is_left_running,
+        } = parts;
         let layout = Layout {
-            workspace: parts.summary.workspace.unwrap_or(host_path),
-            has_view: parts.summary.has_view,
+            workspace: summary
+                .workspace
+                .unwrap_or_else(|| workspace.path().to_owned()),
+            has_view: summary.has_view,
         };
-        parts.workspace.directory().set_name(&layout.workspace);
-        let shared = Shared {
+        workspace.directory().set_name(&layout.workspace);
+        let base = SessionBase {
+            workspace,
             layout,
-            id: parts.id,
-            workspace: parts.workspace,
-            rung: parts.summary.rung,
-            logs: SessionEvents::new(1),
-            connections: broadcast::channel(1).0,
-            host_requests: Arc::default(),
-            end: OnceLock::new(),
-            journal: Recorder::default(),
-            is_replaying: AtomicBool::new(false),
-            has_written_to_memory: AtomicBool::new(false),
-            python: parts.summary.python,
-            packages: Packages::default(),
-            image: None,
-            watcher: tracker.watcher(),
-            watches: Arc::default(),
+            rung: summary.rung,
+            python: summary.python,
+            logs,
+            watcher: files.tracker.watcher(),
             processes: Arc::default(),
-            wall: parts.options.limits.wall,
+            has_written_to_memory: AtomicBool::new(false),
         };
-        let actor = Actor {
-            directory: SessionDirectory::new(parts.directory),
-            shared: Arc::new(shared),
-            options: parts.options,
-            commands: CommandQueue::new(commands),
-            init,
-            head: Head::new(channel, pipes),
-            checkpoints: Checkpoints::new(head),
-            cells: CellHistory::default(),
+        let why_no_checkpoints = match options.strategy {
+            Strategy::Direct => Some("the strategy `direct` makes none"),
+            Strategy::Process | Strategy::Thread => process_host.why_no_checkpoints(),
+        };
+        let checkpoints = Checkpoints::new(
+            spawned.head,
+            CheckpointLimits::of(&options.limits),
+            why_no_checkpoints,
+        );
+        let disk = Disk::new(
+            files.tracker,
+            files.temporary,
+            spawned.processes,
+            files.history.clone(),
+        );
+        let live = LiveSession {
+            directory: SessionDirectory::new(directory),
+            base: Arc::new(base),
+            init: spawned.init,
+            head: Head::new(spawned.channel, spawned.pipes),
+            checkpoints,
             files: SessionFiles {
-                disk: Disk::new(tracker, temporary, processes, history.clone()),
-                history,
-                preserve_task,
-                borrowed,
-                is_left_running: false,
+                disk,
+                history: files.history,
+                preserve_task: files.preserve_task,
+                borrowed: spawned.borrowed,
+                is_left_running,
             },
             placement: Placement {
-                process_host: parts.process_host,
-                cgroup,
-                lineage: parts.lineage,
-                isolation: parts.summary.isolation,
-                spawn_request,
+                process_host,
+                cgroup: spawned.cgroup,
+                lineage,
+                isolation: summary.isolation,
+                spawn_request: spawned.spawn_request,
             },
-            network_access: NetworkAccess::default(),
-            presence: watch::channel(()).0,
         };
         Prepared {
-            actor,
-            opened_listeners,
+            live,
+            opened_listeners: spawned.opened_listeners,
         }
     }
 
-    /// The session, as far as it is made.
-    pub(crate) fn actor(&self) -> &Actor {
-        &self.actor
+    /// The session, without what its user brings.
+    pub(crate) fn live(&self) -> &LiveSession {
+        &self.live
     }
 
     /// Whether none of its processes has ended. Init has nothing to say of a session in which nothing happened.
     pub(crate) fn is_alive(&self) -> bool {
-        self.actor.init.is_silent()
+        self.live.init.is_silent()
     }
 
     /// Makes the first checkpoint ahead of demand.
     pub(crate) async fn arm(&mut self) {
-        self.actor.checkpoints.plan();
-        self.actor.arm().await;
+        self.live.checkpoints.plan();
+        self.live.arm().await;
     }
 
     /// Ends a session that got no handle, and waits until nothing of it is left.
     pub(crate) async fn close(mut self) {
-        self.actor.end_parts().await;
+        self.live.end_parts().await;
     }
 
     /// Gives the session its handle and its network.
     pub(crate) fn into_session(self, opening: Opening) -> Result<OpenedSession, Error> {
-        let mut actor = self.actor;
-        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-        let presence = actor.presence.subscribe();
+        let Prepared {
+            live,
+            opened_listeners,
+        } = self;
         let shared = Arc::new(Shared {
-            layout: actor.shared.layout.clone(),
+            base: Arc::clone(&live.base),
             id: opening.id,
-            workspace: Arc::clone(&actor.shared.workspace),
-            rung: actor.shared.rung,
-            logs: opening.logs,
             connections: broadcast::channel(MAX_LOG_EVENTS).0,
             host_requests: Arc::default(),
             end: OnceLock::new(),
             journal: opening.journal.clone(),
             is_replaying: AtomicBool::new(false),
-            has_written_to_memory: AtomicBool::new(false),
-            python: actor.shared.python.clone(),
             packages: opening.packages,
             image: opening.image,
-            watcher: Arc::clone(&actor.shared.watcher),
             watches: Arc::default(),
-            processes: Arc::default(),
             wall: opening.options.limits.wall,
         });
-        actor.network_access = opening.listeners.serve(self.opened_listeners, &shared)?;
-        actor.shared = Arc::clone(&shared);
-        actor.commands = CommandQueue::new(receiver);
-        actor.options = opening.options;
-        actor.placement.lineage.runtime = opening.runtime;
+        let network_access = opening.listeners.serve(opened_listeners, &shared)?;
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let (presence, is_present) = watch::channel(());
+        let actor = Actor {
+            live,
+            shared: Arc::clone(&shared),
+            runtime: opening.runtime,
+            options: opening.options,
+            commands: CommandQueue::new(receiver),
+            cells: CellHistory::after(opening.last_cell),
+            network_access,
+            _presence: presence,
+        };
         Ok(OpenedSession {
             actor,
             session: Session {
                 shared,
                 commands,
-                presence,
+                presence: is_present,
             },
             journal: opening.journal,
         })
@@ -257,7 +255,7 @@ pub(crate) async fn prepare(
             )
             .await;
         Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
-        actor.checkpoints.revise();
+        actor.live.checkpoints.revise();
     }
     let Some(setup) = actor.options.setup.clone() else {
         return Ok(());

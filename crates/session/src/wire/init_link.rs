@@ -5,7 +5,7 @@
 //! of a session, also while a cell runs, and no wait for one thing loses another.
 //!
 //! To add a request with an answer: implement [`InitRequest`]. To add an event: a variant of [`InitEvent`], and an arm where the
-//! session's task takes events (`Actor::note_init_event`).
+//! session's task takes events (`LiveSession::note_init_event`).
 
 use crate::Error;
 use crate::wire::packets::Packets;

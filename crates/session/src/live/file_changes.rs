@@ -1,12 +1,11 @@
 //! Changes of a session's files during a cell and between cells, and their authors.
 
-use crate::actor::Actor;
 use crate::files::disk_guard::WatchTarget;
 use crate::files::held_files::HeldFiles;
 use crate::files::history::{Author, FileHistory};
 use crate::files::own::Own;
 use crate::files::tracker::Changes;
-use cellblock_protocol::Wall;
+use crate::live::LiveSession;
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-impl Actor {
+impl LiveSession {
     /// Takes note of the file changes of the cell that just ended: they are part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         self.look_for_left_running().await;
@@ -32,7 +31,7 @@ impl Actor {
     async fn take_changes_of(&mut self, cell: u64) -> Changes {
         let changes = self.files.disk.changes().await;
         // Where the session never goes back, no copies are kept to go back to.
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled() {
             self.files.history.lock().note(cell, changes.paths.clone());
         }
         changes
@@ -41,7 +40,7 @@ impl Actor {
     /// Takes note of file changes between two cells, by the user or the host: they are part of the state before the next cell.
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.files.disk.changes_between_cells().await;
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled() {
             let cell = self.checkpoints.current();
             let author = match self.files.is_left_running {
                 true => Author::Unclear,
@@ -64,16 +63,16 @@ impl Actor {
         const MAX_SEARCH: u32 = 1000;
         self.files.is_left_running = false;
         for _ in 0..MAX_SEARCH {
-            if self.checkpoints.is_disabled || !self.files.disk.seeks_processes() {
+            if self.checkpoints.is_disabled() || !self.files.disk.seeks_processes() {
                 break;
             }
             sleep(PAUSE).await;
         }
         for look in 1..=MAX_LOOKS {
-            if self.checkpoints.is_disabled {
+            if self.checkpoints.is_disabled() {
                 return;
             }
-            if self.shared.processes.has_living() {
+            if self.base.processes.has_living() {
                 break;
             }
             if !self.files.disk.can_run_on() {
@@ -119,11 +118,11 @@ impl Actor {
         self.checkpoints.unrestorable_reason = self.files.history.lock().unrestorable_reason();
     }
 
-    /// Holds the session to its disk limit.
-    pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
-        let (channel, limit) = (self.head.channel.descriptor(), self.disk_limit());
+    /// Holds the session to this many bytes that it may add on disk; `None` is no limit.
+    pub(crate) fn guard_disk(&mut self, duty: WatchTarget, limit: Option<u64>) {
+        let channel = self.head.channel.descriptor();
         let standbys = self.checkpoints.all_standbys();
-        let spawner = self.shared.processes.spawner();
+        let spawner = self.base.processes.spawner();
         let (spawner, its_socket) = (
             spawner.map(|spawner| spawner.pid),
             spawner.map(|spawner| spawner.socket),
@@ -144,15 +143,9 @@ impl Actor {
                 .map(|standby| standby.channel.channel.as_raw_fd())
                 .chain([channel])
                 .collect(),
-            started: Some(Arc::clone(&self.shared.processes)),
+            started: Some(Arc::clone(&self.base.processes)),
         };
         self.files.disk.guard(duty, limit, own);
-    }
-
-    /// The bytes that the session may add on disk; `None` for no limit.
-    pub(crate) fn disk_limit(&self) -> Option<u64> {
-        let walled = !self.options.isolation.without.contains(&Wall::Disk);
-        walled.then_some(self.options.limits.disk)
     }
 }
 

@@ -1,20 +1,20 @@
 //! The head as a process: interrupting and ending it through init, and what init tells of processes.
 
-use crate::actor::{Actor, SWEEP_LIMIT};
+use crate::live::{LiveSession, SWEEP_LIMIT};
 use crate::wire::init_link::InitEvent;
 use cellblock_protocol::guest::ToHead;
 use cellblock_sandbox::{HeadExit, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 
-impl Actor {
+impl LiveSession {
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too. The newest standby will go on.
     pub(crate) async fn end_head(&mut self) -> Option<HeadExit> {
         self.end_head_for(self.checkpoints.standbys.back().map(|newest| newest.pid))
             .await
     }
 
-    /// Ends the head as [`end_head`](Actor::end_head) does, with another standby that will go on. Init wakes it while the head is taken apart.
+    /// Ends the head as [`end_head`](LiveSession::end_head) does, with another standby that will go on. Init wakes it while the head is taken apart.
     pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<HeadExit> {
         if let Some(death) = self.head.ended.take() {
             return Some(death);
@@ -89,12 +89,5 @@ impl Actor {
     /// Tells init that the host is done, and waits until it has gone with everything in it.
     pub(crate) async fn end_processes(&mut self) {
         let _ = timeout(SWEEP_LIMIT, self.init.close()).await;
-    }
-
-    /// Waits until the task that copies files has ended: its copies are in the session's directory.
-    pub(crate) async fn end_preserve_task(&mut self) {
-        if let Some(preserve_task) = self.files.preserve_task.take() {
-            let _ = timeout(SWEEP_LIMIT, preserve_task).await;
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The head: the live Python of a session, and what the host speaks with it through.
 
 use crate::Error;
-use crate::session::Shared;
+use crate::events::SessionEvents;
 use crate::wire::channel::Channel;
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
@@ -47,40 +47,44 @@ impl Head {
     /// Asks a question and waits for the answer. Output goes to the session's log meanwhile.
     pub(crate) async fn exchange(
         &mut self,
-        shared: &Shared,
+        logs: &SessionEvents,
         operation: ToHead,
         question: u64,
     ) -> io::Result<Reply> {
         self.channel.send(&operation).await?;
-        self.answer_to(shared, question).await
+        self.answer_to(logs, question).await
     }
 
     /// Waits for the answer to a question that was sent.
-    pub(crate) async fn answer_to(&mut self, shared: &Shared, question: u64) -> io::Result<Reply> {
+    pub(crate) async fn answer_to(
+        &mut self,
+        logs: &SessionEvents,
+        question: u64,
+    ) -> io::Result<Reply> {
         loop {
             tokio::select! {
                 frame = self.channel.receive() => match frame? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
                     // From a thread that outlived its cell, or a lie.
-                    stray => self.refuse_stray(shared, stray).await,
+                    stray => self.refuse_stray(logs, stray).await,
                 },
                 // A head that prints while it answers must not fill its pipe and stop.
                 read = self.pipes.read() => {
                     let (_, bytes) = read?;
-                    shared.log(String::from_utf8_lossy(bytes).into_owned());
+                    logs.log(String::from_utf8_lossy(bytes).into_owned());
                 }
             }
         }
     }
 
     /// Answers a frame that came while no cell runs: calls are refused, for no reader of events is there to answer them.
-    pub(crate) async fn refuse_stray(&mut self, shared: &Shared, frame: FromHead) {
+    pub(crate) async fn refuse_stray(&mut self, logs: &SessionEvents, frame: FromHead) {
         let refusal =
             "no cell is running: a call from a thread that outlived its cell is not answered"
                 .to_owned();
         let answer = match frame {
             FromHead::Log { text } => {
-                shared.log(text);
+                logs.log(text);
                 return;
             }
             // To a question that was asked while a cell ran.
