@@ -9,7 +9,8 @@ mod open_requests;
 mod server;
 
 pub use crate::client::{
-    Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect, nesting_level,
+    Connected, MessageLimit, RemoteServer, ServerProblem, ServerTransport, Trust, connect,
+    nesting_level,
 };
 pub use crate::server::{
     ClientQuota, ClientUser, Files, ForkTool, HttpEndpoint, HttpOptions, NewClient, Server,

@@ -71,7 +71,7 @@ async fn attempt(
         needs_discovery: false,
     };
     let monitor = Arc::new(StdoutMonitor::default());
-    let budget = MessageBudget::new();
+    let budget = MessageBudget::new(server.message_limit);
     let connected = budget.end_on_drop();
     let (program, handshake) = match &server.transport {
         ServerTransport::Program {

@@ -1,6 +1,7 @@
 //! How much a server may send that answers no call: notifications, requests of its own, lines that are no messages. A server that sends
 //! more is ended, so that reading it costs the host a bounded share of a processor and of memory.
 
+use super::MessageLimit;
 use crate::open_requests::{OpenRequests, UnreadAnswer};
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -17,9 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
-/// How many messages a server may send at once that answer no call, and how many more in each second.
-const MAX_AT_ONCE: f64 = 20_000.0;
-const MAX_PER_SECOND: f64 = 2_000.0;
 /// A long message counts as one more for each of so many bytes.
 pub(super) const BYTES_PER_MESSAGE: usize = 4_096;
 /// How many requests of a server may have no answer, or an answer that it has not read.
@@ -27,7 +25,6 @@ const MAX_REQUESTS: usize = 1_000;
 /// The longest id, and the longest method, of a request of a server: an answer repeats both.
 const MAX_NAME_BYTES: usize = 256;
 
-const TOO_MANY_MESSAGES: &str = "it sent more than 20 000 messages that answer no call, or more than 2 000 in a second for long (of a long message, every 4 KiB count as one more), and was ended";
 const TOO_MANY_REQUESTS: &str =
     "it has sent 1000 requests whose answers it does not read, and was ended";
 const LONG_REQUEST: &str =
@@ -44,12 +41,14 @@ pub(super) struct MessageBudget {
     calls: Mutex<HashSet<RequestId>>,
     /// What the last line of a program has cost.
     line_cost: AtomicUsize,
-    reason: OnceLock<&'static str>,
+    limit: MessageLimit,
+    reason: OnceLock<String>,
     ended: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Bucket {
+    limit: MessageLimit,
     left: f64,
     at: Instant,
 }
@@ -62,12 +61,14 @@ struct MaybeAnswer {
 }
 
 impl MessageBudget {
-    pub(super) fn new() -> Arc<MessageBudget> {
+    pub(super) fn new(limit: MessageLimit) -> Arc<MessageBudget> {
         Arc::new(MessageBudget {
             bucket: Mutex::new(Bucket {
-                left: MAX_AT_ONCE,
+                limit,
+                left: f64::from(limit.at_once),
                 at: Instant::now(),
             }),
+            limit,
             calls: Mutex::default(),
             line_cost: AtomicUsize::new(0),
             reason: OnceLock::new(),
@@ -78,7 +79,7 @@ impl MessageBudget {
     /// Counts so many messages that came. `false` when the connection must end.
     pub(super) fn take(&self, count: usize) -> bool {
         if count > 0 && !lock(&self.bucket).take(count, Instant::now()) {
-            self.exceed(TOO_MANY_MESSAGES);
+            self.exceed(self.limit.to_string());
         }
         !self.has_ended()
     }
@@ -100,13 +101,13 @@ impl MessageBudget {
     }
 
     /// Why the connection must end, once that is so.
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        self.reason.get().copied()
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.reason.get().map(String::as_str)
     }
 
     /// Ends the connection, with a reason that its calls are given.
-    pub(super) fn exceed(&self, reason: &'static str) {
-        let _ = self.reason.set(reason);
+    pub(super) fn exceed(&self, reason: impl Into<String>) {
+        let _ = self.reason.set(reason.into());
         self.ended.cancel();
     }
 
@@ -136,7 +137,8 @@ impl MessageBudget {
 impl Bucket {
     fn take(&mut self, count: usize, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.left = (self.left + passed * MAX_PER_SECOND).min(MAX_AT_ONCE);
+        self.left = (self.left + passed * f64::from(self.limit.per_second))
+            .min(f64::from(self.limit.at_once));
         self.at = now;
         let is_left = self.left >= count as f64;
         if is_left {
@@ -146,7 +148,7 @@ impl Bucket {
     }
 
     fn give_back(&mut self, count: usize) {
-        self.left = (self.left + count as f64).min(MAX_AT_ONCE);
+        self.left = (self.left + count as f64).min(f64::from(self.limit.at_once));
     }
 }
 
@@ -291,6 +293,7 @@ mod tests {
     fn a_bucket_that_is_empty_fills_up_evenly() {
         let start = Instant::now();
         let mut bucket = Bucket {
+            limit: MessageLimit::default(),
             left: 3.0,
             at: start,
         };

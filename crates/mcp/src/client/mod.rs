@@ -110,6 +110,38 @@ impl fmt::Debug for Connected {
     }
 }
 
+/// How many messages a server may send that answer no call: notifications, and requests of its own. A server that sends more is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageLimit {
+    /// How many at once. Default 20 000.
+    pub at_once: u32,
+    /// How many more in each second. Default 2 000.
+    pub per_second: u32,
+}
+
+impl Default for MessageLimit {
+    fn default() -> MessageLimit {
+        MessageLimit {
+            at_once: 20_000,
+            per_second: 2_000,
+        }
+    }
+}
+
+/// The reason for the end of a server that sent more.
+impl fmt::Display for MessageLimit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MessageLimit {
+            at_once,
+            per_second,
+        } = self;
+        write!(
+            out,
+            "it sent more than {at_once} messages that answer no call, or more than {per_second} in a second for long (of a long message, every 4 KiB count as one more), and was ended"
+        )
+    }
+}
+
 /// A server to start or to reach.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -124,6 +156,8 @@ pub struct RemoteServer {
     pub call_limit: Duration,
     /// How long a program may read nothing of what waits for it before it is ended. Default 30 s.
     pub unread_limit: Duration,
+    /// How many messages it may send that answer no call.
+    pub message_limit: MessageLimit,
     /// Which of its tools run without approval.
     pub trust: Trust,
     /// Only these of its tools, by the names it gives them; all when empty.
@@ -205,6 +239,7 @@ impl RemoteServer {
             start_limit: Duration::from_secs(30),
             call_limit: Duration::from_secs(120),
             unread_limit: Duration::from_secs(30),
+            message_limit: MessageLimit::default(),
             trust: Trust::default(),
             only: Vec::new(),
         }

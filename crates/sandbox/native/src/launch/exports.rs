@@ -114,7 +114,7 @@ unsafe extern "C" fn cellblock_stand_by(
     // SAFETY: the same memory; nothing writes to it until the copy is made.
     let open = unsafe { core::slice::from_raw_parts(files, file_count) };
     let left_out = shared_memory::note(own_memory, open);
-    let let_go = LetGoSignal::new();
+    let let_go = LetGoSignal::prepare();
     // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
     let outcome = match unsafe { copying.copy() } {
         Ok(Forked::Parent(pid)) => {

@@ -9,7 +9,7 @@ pub struct LetGoSignal(Option<Fd>);
 
 impl LetGoSignal {
     /// Before the copy is made.
-    pub fn new() -> LetGoSignal {
+    pub fn prepare() -> LetGoSignal {
         const CLOEXEC: usize = 0o2_000_000;
         if super::all().is_empty() {
             return LetGoSignal(None);
