@@ -5,6 +5,7 @@
 use crate::files::change_handler::Sharing;
 use crate::forks::build_request::{BuildRequest, MAX_BUILD_REQUEST_BYTES, for_init};
 use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
+use crate::forks::inherited::Expected;
 use crate::forks::user_namespace::{NextUserNamespace, clone_into};
 use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
@@ -21,7 +22,7 @@ use crate::sys::{
 use crate::walls::limits;
 use crate::walls::mounts;
 use crate::walls::privileges;
-use crate::wire::config::{Item, Items, Spawn};
+use crate::wire::config::{Item, Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
 use core::ffi::CStr;
 
@@ -234,16 +235,22 @@ fn run_fork_init(inherited: Inherited) -> ! {
         inherited.parent,
         build_request.last_process,
     );
-    let (proc_directory, forwarded) = match built {
+    let built = match built {
         Ok(built) => built,
         Err(failure) => fail(inherited.parent, failure),
     };
+    let Built {
+        proc_directory,
+        forwarded,
+        expected,
+    } = built;
     let head = match accept_head(request, taken, &inherited, proc_directory) {
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
+    let can_look = can_look_into(proc_directory, head);
     // Without access to the head, init cannot read the paths that it names. The host learns this from the handler that is not there.
-    let change_handler = if can_look_into(proc_directory, head) {
+    let change_handler = if can_look {
         change_handler(
             request,
             items,
@@ -269,6 +276,7 @@ fn run_fork_init(inherited: Inherited) -> ! {
         socket_memory: socket_memory(request),
         processes: request.processes,
         walls: request.walls,
+        expected: can_look.then_some(expected),
         // A fork has users of its own.
         follows_other_processes: false,
     })
@@ -304,6 +312,13 @@ fn leave_parent(inherited: &Inherited) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What init has when everything around it stands.
+struct Built {
+    proc_directory: Fd,
+    forwarded: Fd,
+    expected: Expected,
+}
+
 /// Builds the session around this process, and hands its namespaces out.
 fn build(
     request: &Spawn,
@@ -311,7 +326,7 @@ fn build(
     taken: &Descriptors,
     parent: Fd,
     last_process: u64,
-) -> Result<(Fd, Fd), Failure> {
+) -> Result<Built, Failure> {
     let workspace = items.one(Item::Home).ok_or(Errno::NOENT).at(Stage::Root)?;
     mounts::remove_parent_mounts(workspace)?;
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
@@ -323,6 +338,12 @@ fn build(
         }
     }
     let (forwarded, first) = packet_pair().at(Stage::Fork)?;
+    let own_socket = if request.walls & walls::NETWORK == 0 {
+        None
+    } else {
+        Some(forwarded)
+    };
+    let expected = Expected::of(proc_directory, own_socket).at(Stage::Fork)?;
     let mut handed = [-1; 1 + KINDS.len()];
     handed[0] = first;
     let mut count = 1;
@@ -337,7 +358,11 @@ fn build(
     };
     let sent = send(parent, &message.to_bytes(), &handed[..count]).at(Stage::Fork);
     handed[..count].iter().copied().for_each(close);
-    sent.map(|()| (proc_directory, forwarded))
+    sent.map(|()| Built {
+        proc_directory,
+        forwarded,
+        expected,
+    })
 }
 
 /// Waits for the head, and looks at it closely: it came from a process that hostile code may have prepared.
@@ -372,7 +397,7 @@ fn accept_head(
     if !shares_cgroups(proc_directory, head).at(Stage::Cgroup)? {
         return Err(Errno::PERM).at(Stage::Cgroup);
     }
-    if request.walls & crate::wire::config::walls::PROCESS_COUNT != 0 {
+    if request.walls & walls::PROCESS_COUNT != 0 {
         limits::allow_processes(head, request.processes).at(Stage::Limits)?;
     }
     // The parent ends the helpers now, should one still be there.

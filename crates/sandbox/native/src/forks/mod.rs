@@ -9,6 +9,7 @@ pub mod family;
 pub mod file_offsets;
 pub mod fork;
 pub mod fork_init;
+pub mod inherited;
 pub mod process_ids;
 pub mod shared_memory;
 pub mod side_fork;
