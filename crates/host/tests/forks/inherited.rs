@@ -58,11 +58,20 @@ fn a_fork_cannot_keep_a_directory_of_its_parent_s() {
         let error = refused(&format!("directory = os.open('/workspace', {flags})"));
         assert!(error.contains("a file of its parent"), "{error}");
     }
-    let error = refused("os.chdir('/tmp')\nos.chdir = lambda path: None");
+}
+
+#[test]
+fn a_fork_cannot_stay_in_a_directory_of_its_parent_s() {
+    let parent = session();
+    parent.good(STAYS);
+    let error = wait(parent.0.fork()).err().expect("there is a fork");
     assert!(
-        error.contains("a directory or a program of its parent"),
+        error
+            .to_string()
+            .contains("a directory or a program of its parent"),
         "{error}"
     );
+    assert_eq!(parent.value("1 + 1"), "2");
 }
 
 #[test]
@@ -79,6 +88,14 @@ fn a_fork_cannot_keep_a_socket_of_its_parent_s() {
         );
     }
 }
+
+/// In the fork, before the guest makes anything anew: enters the workspace of the parent, and stays there.
+const STAYS: &str = r"
+import os
+directory = os.open('/workspace', os.O_RDONLY)
+os.register_at_fork(after_in_child=lambda: os.fchdir(directory))
+os.chdir = lambda path: None
+";
 
 /// In the fork, before the guest makes anything anew: hides a file in a socket of the fork's own.
 const IN_A_SOCKET: &str = r"
