@@ -18,7 +18,7 @@ fn refused(open: &str) -> String {
     parent.good("import os, socket\nspare = [os.open('/dev/null', os.O_RDONLY) for _ in range(6)]");
     parent.good(open);
     parent.good(HIDDEN);
-    let error = wait(parent.0.fork()).err().expect("there is a fork");
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
     assert_eq!(error.code(), "refused", "{error}");
     goes_on(&parent);
     error.to_string()
@@ -64,7 +64,7 @@ fn a_fork_cannot_keep_a_directory_of_its_parent_s() {
 fn a_fork_cannot_stay_in_a_directory_of_its_parent_s() {
     let parent = session();
     parent.good(STAYS);
-    let error = wait(parent.0.fork()).err().expect("there is a fork");
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
     assert!(
         error
             .to_string()
@@ -122,7 +122,7 @@ os.register_at_fork(after_in_child=connect)
 fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
     let parent = session();
     parent.good(&format!("import os, socket{IN_A_SOCKET}"));
-    let error = wait(parent.0.fork()).err().expect("there is a fork");
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
     assert!(
         error
             .to_string()
@@ -136,7 +136,7 @@ fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
 fn a_fork_cannot_give_its_parent_the_other_end_of_a_socket() {
     let parent = session();
     parent.good(&format!("import os, socket{TO_THE_PARENT}"));
-    let error = wait(parent.0.fork()).err().expect("there is a fork");
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
     assert!(
         error.to_string().contains("a socket that leads out of it"),
         "{error}"
