@@ -29,9 +29,9 @@ pub use processes::{
 };
 pub use rustix::fs::Stat;
 pub use wire::{
-    BootTime, Change, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, FromSpawner,
-    HeadExit, KeptScope, MAX_PROCESS_REQUEST_BYTES, MAX_PROCESS_STRINGS, Packet, PendingChange,
-    ProcessRequest, SpawnFailure, SpawnStep, StandbyOrigin, ToInit, async_fd, end_request,
-    fork_request, mount_request, packet_pair, receive_bytes, receive_packet, send_bytes,
-    send_packet, signal_request, spawner_request, stream_pair,
+    BootTime, Change, ExceededLimit, Exit, ForkFailure, ForkFinding, FromInit, FromLauncher,
+    FromSpawner, HeadExit, KeptScope, MAX_PROCESS_REQUEST_BYTES, MAX_PROCESS_STRINGS, Packet,
+    PendingChange, ProcessRequest, SpawnFailure, SpawnStep, StandbyOrigin, ToInit, async_fd,
+    end_request, fork_request, mount_request, packet_pair, receive_bytes, receive_packet,
+    send_bytes, send_packet, signal_request, spawner_request, stream_pair,
 };

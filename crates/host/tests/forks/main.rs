@@ -16,6 +16,7 @@ mod capabilities;
 mod deputy;
 mod events;
 mod files;
+mod inherited;
 mod kin;
 mod lives;
 mod race;

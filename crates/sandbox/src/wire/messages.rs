@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::SpawnRequest;
+use cellblock_native::forks::inherited::Held;
 use cellblock_native::wire::message::{Message, from_init, from_launcher, to_init, to_launcher};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -31,6 +32,11 @@ pub enum ToInit {
     BeginFork,
     /// The fork that was begun or prepared is not wanted any more.
     CancelFork,
+    /// To the init of a fork whose head is ready: look whether the fork still holds something of its parent's.
+    CheckFork {
+        /// The inode of the head's end of its channel.
+        channel: u64,
+    },
 }
 
 /// When a standby was made. Init accepts no older process as a standby.
@@ -71,6 +77,7 @@ impl ToInit {
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
             ToInit::BeginFork => (to_init::BEGIN_FORK, 0),
             ToInit::CancelFork => (to_init::CANCEL, 0),
+            ToInit::CheckFork { channel } => (to_init::CHECK_FORK, channel),
         };
         Message { kind, a, b, c: 0 }.to_bytes().to_vec()
     }
@@ -114,6 +121,54 @@ pub enum FromInit {
     },
     /// Whether the init and the namespaces of a fork stand.
     Prepared(Result<(), ForkFailure>),
+    /// What the look at a new fork found.
+    ForkChecked(ForkFinding),
+}
+
+/// What init found in a new fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkFinding {
+    /// Nothing of its parent's.
+    Clean,
+    /// Not all of its processes could be stopped now.
+    NotNow,
+    /// Something that it must not hold.
+    Held {
+        /// In words.
+        what: &'static str,
+        /// The number of the descriptor, if it has one.
+        descriptor: Option<u64>,
+    },
+}
+
+impl ForkFinding {
+    fn of(message: &Message) -> ForkFinding {
+        match message.a {
+            0 => ForkFinding::Clean,
+            1 => ForkFinding::NotNow,
+            _ => ForkFinding::Held {
+                what: describe_held(message.b),
+                descriptor: Some(message.c).filter(|number| *number > 0),
+            },
+        }
+    }
+}
+
+/// What a fork holds and must not, in words.
+fn describe_held(number: u64) -> &'static str {
+    const FILE: u64 = Held::File as u64;
+    const SOCKET: u64 = Held::Socket as u64;
+    const DESCRIPTORS: u64 = Held::Descriptors as u64;
+    const SOCKET_OUTSIDE: u64 = Held::SocketOutside as u64;
+    const DIRECTORY: u64 = Held::Directory as u64;
+    match number {
+        FILE => "a file of its parent",
+        SOCKET => "a socket of its parent",
+        DESCRIPTORS => "a socket in which descriptors wait",
+        SOCKET_OUTSIDE => "a socket that leads out of it",
+        DIRECTORY => "a directory or a program of its parent",
+        _ => "something that could not be looked at",
+    }
 }
 
 /// Why a fork could not be prepared.
@@ -214,6 +269,7 @@ impl FromInit {
                     errno,
                 }),
             }),
+            from_init::FORK_CHECKED => FromInit::ForkChecked(ForkFinding::of(&message)),
             _ => return Err(Error::Protocol { process: "init" }),
         })
     }

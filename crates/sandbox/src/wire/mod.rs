@@ -5,8 +5,8 @@ mod packet;
 mod spawner;
 
 pub use messages::{
-    BootTime, Change, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, HeadExit,
-    KeptScope, PendingChange, StandbyOrigin, ToInit, fork_request, mount_request,
+    BootTime, Change, ExceededLimit, Exit, ForkFailure, ForkFinding, FromInit, FromLauncher,
+    HeadExit, KeptScope, PendingChange, StandbyOrigin, ToInit, fork_request, mount_request,
 };
 pub use packet::{
     Packet, async_fd, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet,

@@ -248,7 +248,7 @@ impl Actor {
                 .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
         });
         let copied = match forked {
-            Ok(()) => timeout(HEAD_COPY_LIMIT, near.wait_until_ready())
+            Ok(()) => timeout(HEAD_COPY_LIMIT, wait_and_check(near))
                 .await
                 .unwrap_or_else(|_| {
                     Err(Error::System {
@@ -341,6 +341,13 @@ impl Actor {
             }),
         }
     }
+}
+
+/// Waits until the copy is there, and refuses one that still holds something of its parent's.
+async fn wait_and_check(near: &mut Sockets) -> Result<(u32, ChangeNotice), Error> {
+    let ready = near.wait_until_ready().await?;
+    near.refuse_what_is_shared().await?;
+    Ok(ready)
 }
 
 /// Init's answer to the request for the namespaces of a fork.

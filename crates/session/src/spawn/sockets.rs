@@ -7,12 +7,13 @@ use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::network::OpenedListener;
 use crate::wire::channel::Channel;
-use crate::wire::init_link::{InitLink, Started, ended_while};
+use crate::wire::init_link::{CheckFork, InitLink, Started, ended_while};
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::FromHead;
-use cellblock_sandbox::{Cgroup, SpawnRequest, packet_pair, stream_pair};
+use cellblock_sandbox::{Cgroup, ForkFinding, SpawnRequest, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A session that lives, seen from here.
 pub(crate) struct SpawnedSession {
@@ -133,6 +134,34 @@ impl Sockets {
         }
     }
 
+    /// Refuses a fork that still holds something of its parent's. Code of the session runs in it by now, and may have something open for a
+    /// moment only; so what is found counts when it is found again and again.
+    pub(crate) async fn refuse_what_is_shared(&mut self) -> Result<(), Error> {
+        const PAUSE: Duration = Duration::from_millis(10);
+        const MAX_FINDINGS: usize = 8;
+        /// How often the processes of the fork may be in calls that do not let them stop.
+        const MAX_ATTEMPTS: usize = 200;
+        let mut findings = 0;
+        for _ in 0..MAX_ATTEMPTS {
+            let channel = self.channel.far();
+            let answer = self.init.request(CheckFork { channel }).await;
+            match answer.map_err(ended_while("checking what the fork holds"))? {
+                ForkFinding::Clean => return Ok(()),
+                ForkFinding::NotNow => {}
+                ForkFinding::Held { what, descriptor } => {
+                    findings += 1;
+                    if findings == MAX_FINDINGS {
+                        return Err(still_holds(what, descriptor));
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(Error::Refused(
+            "the session cannot be forked: processes of the fork do not stop, so it cannot be checked what they hold of the parent".to_owned(),
+        ))
+    }
+
     /// The socket on which init asks before files are changed, for the task that answers.
     pub(crate) fn take_preserve_socket(&mut self) -> Option<OwnedFd> {
         self.preserve_socket.take()
@@ -171,4 +200,11 @@ impl SessionEnds {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.ends.iter().map(OwnedFd::as_fd).collect()
     }
+}
+
+fn still_holds(what: &str, descriptor: Option<u64>) -> Error {
+    let number = descriptor.map_or_else(String::new, |number| format!(" (descriptor {number})"));
+    Error::Refused(format!(
+        "the session cannot be forked: the fork still holds {what}{number}, which code of the session has kept from being closed; nothing of the fork is left"
+    ))
 }

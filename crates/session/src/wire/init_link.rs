@@ -9,7 +9,9 @@
 
 use crate::Error;
 use crate::wire::packets::Packets;
-use cellblock_sandbox::{ForkFailure, FromInit, HeadExit, Packet, StandbyOrigin, ToInit};
+use cellblock_sandbox::{
+    ForkFailure, ForkFinding, FromInit, HeadExit, Packet, StandbyOrigin, ToInit,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -105,6 +107,28 @@ impl InitRequest for PrepareFork {
     fn read_answer(&self, message: &FromInit) -> Option<Self::Answer> {
         match message {
             FromInit::Prepared(outcome) => Some(*outcome),
+            _ => None,
+        }
+    }
+}
+
+/// Asks the init of a new fork what the fork still holds of its parent.
+pub(crate) struct CheckFork {
+    /// The inode of the head's end of its channel.
+    pub(crate) channel: u64,
+}
+
+impl InitRequest for CheckFork {
+    type Answer = ForkFinding;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let CheckFork { channel } = *self;
+        ToInit::CheckFork { channel }.to_bytes()
+    }
+
+    fn read_answer(&self, message: &FromInit) -> Option<ForkFinding> {
+        match message {
+            FromInit::ForkChecked(finding) => Some(*finding),
             _ => None,
         }
     }

@@ -3,8 +3,10 @@
 //! It is a copy of the parent session's init, which never ran code of the user's.
 
 use crate::files::change_handler::Sharing;
+use crate::forks::arrival::{accept_head, can_look_into};
 use crate::forks::build_request::{BuildRequest, MAX_BUILD_REQUEST_BYTES, for_init};
-use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
+use crate::forks::fork::{ForkFds, KINDS, Prepared};
+use crate::forks::inherited::Expected;
 use crate::forks::user_namespace::{NextUserNamespace, clone_into};
 use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
@@ -15,13 +17,12 @@ use crate::launch::spawn::{
 };
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
-    packet_pair, poll, reap, receive, send, signals,
+    self, Errno, Fd, Forked, Pid, close, close_all_but, kill, open, open_flags, packet_pair,
+    receive, send, signals,
 };
-use crate::walls::limits;
 use crate::walls::mounts;
 use crate::walls::privileges;
-use crate::wire::config::{Item, Items, Spawn};
+use crate::wire::config::{Item, Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
 use core::ffi::CStr;
 
@@ -30,8 +31,6 @@ const LAST_PROCESS: &CStr = c"sys/kernel/ns_last_pid";
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
 const BUILD_TIMEOUT_MS: i32 = 10_000;
-/// How long the helper that copied the head may take to go.
-const ARRIVAL_TIMEOUT_MS: i32 = 20_000;
 
 /// What the new init has from the one that makes it.
 pub struct Parent {
@@ -201,9 +200,9 @@ fn continue_process_numbers(proc_directory: Fd, last: u64) {
 }
 
 /// The descriptors that the new init keeps from its parent.
-struct Inherited {
-    parent: Fd,
-    report: Fd,
+pub(super) struct Inherited {
+    pub(super) parent: Fd,
+    pub(super) report: Fd,
     listener: Fd,
     view: Fd,
 }
@@ -234,16 +233,22 @@ fn run_fork_init(inherited: Inherited) -> ! {
         inherited.parent,
         build_request.last_process,
     );
-    let (proc_directory, forwarded) = match built {
+    let built = match built {
         Ok(built) => built,
         Err(failure) => fail(inherited.parent, failure),
     };
+    let Built {
+        proc_directory,
+        forwarded,
+        expected,
+    } = built;
     let head = match accept_head(request, taken, &inherited, proc_directory) {
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
+    let can_look = can_look_into(proc_directory, head);
     // Without access to the head, init cannot read the paths that it names. The host learns this from the handler that is not there.
-    let change_handler = if can_look_into(proc_directory, head) {
+    let change_handler = if can_look {
         change_handler(
             request,
             items,
@@ -269,6 +274,7 @@ fn run_fork_init(inherited: Inherited) -> ! {
         socket_memory: socket_memory(request),
         processes: request.processes,
         walls: request.walls,
+        expected: can_look.then_some(expected),
         // A fork has users of its own.
         follows_other_processes: false,
     })
@@ -304,6 +310,13 @@ fn leave_parent(inherited: &Inherited) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What init has when everything around it stands.
+struct Built {
+    proc_directory: Fd,
+    forwarded: Fd,
+    expected: Expected,
+}
+
 /// Builds the session around this process, and hands its namespaces out.
 fn build(
     request: &Spawn,
@@ -311,7 +324,7 @@ fn build(
     taken: &Descriptors,
     parent: Fd,
     last_process: u64,
-) -> Result<(Fd, Fd), Failure> {
+) -> Result<Built, Failure> {
     let workspace = items.one(Item::Home).ok_or(Errno::NOENT).at(Stage::Root)?;
     mounts::remove_parent_mounts(workspace)?;
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
@@ -323,6 +336,12 @@ fn build(
         }
     }
     let (forwarded, first) = packet_pair().at(Stage::Fork)?;
+    let own_socket = if request.walls & walls::NETWORK == 0 {
+        None
+    } else {
+        Some(forwarded)
+    };
+    let expected = Expected::of(proc_directory, own_socket).at(Stage::Fork)?;
     let mut handed = [-1; 1 + KINDS.len()];
     handed[0] = first;
     let mut count = 1;
@@ -337,91 +356,11 @@ fn build(
     };
     let sent = send(parent, &message.to_bytes(), &handed[..count]).at(Stage::Fork);
     handed[..count].iter().copied().for_each(close);
-    sent.map(|()| (proc_directory, forwarded))
-}
-
-/// Waits for the head, and looks at it closely: it came from a process that hostile code may have prepared.
-fn accept_head(
-    request: &Spawn,
-    taken: &Descriptors,
-    inherited: &Inherited,
-    proc_directory: Fd,
-) -> Result<Pid, Failure> {
-    let mut wanted = [
-        Poll::readable(inherited.report),
-        Poll::readable(taken.control),
-        Poll::readable(inherited.parent),
-    ];
-    poll(&mut wanted, -1);
-    let [report, control, parent] = wanted;
-    let mut bytes = [0; Message::SIZE];
-    let came = report.seen & 1 != 0
-        && control.seen == 0
-        && parent.seen == 0
-        && receive(inherited.report, &mut bytes).is_ok_and(|told| told.bytes > 0);
-    if !came {
-        return Err(Errno::SRCH).at(Stage::Copy);
-    }
-    let head = only_process(proc_directory).at(Stage::Copy)?;
-    if !credentials_of(proc_directory, head)
-        .at(Stage::Copy)?
-        .is_confined()
-    {
-        return Err(Errno::PERM).at(Stage::Copy);
-    }
-    if !shares_cgroups(proc_directory, head).at(Stage::Cgroup)? {
-        return Err(Errno::PERM).at(Stage::Cgroup);
-    }
-    if request.walls & crate::wire::config::walls::PROCESS_COUNT != 0 {
-        limits::allow_processes(head, request.processes).at(Stage::Limits)?;
-    }
-    // The parent ends the helpers now, should one still be there.
-    send(inherited.parent, &[1], &[]).at(Stage::Copy)?;
-    close(inherited.parent);
-    kill(head, signals::CONT).at(Stage::Copy)?;
-    send(inherited.report, &[1], &[]).at(Stage::Copy)?;
-    close(inherited.report);
-    Ok(head)
-}
-
-/// Whether init may read the memory of a process. A head that could not be separated from its parent is closed to all other processes.
-fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
-    let opened = Text::<32>::new(format_args!("{head}/cwd"))
-        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));
-    opened.map(close).is_ok()
-}
-
-/// Whether a process is in the cgroups that we are in.
-fn shares_cgroups(proc_directory: Fd, head: Pid) -> sys::Result<bool> {
-    let path = Text::<32>::new(format_args!("{head}/cgroup"))?;
-    let (mut own, mut head_cgroups) = ([0; 4096], [0; 4096]);
-    let own = sys::read_file_at(proc_directory, c"1/cgroup", &mut own)?;
-    Ok(own == sys::read_file_at(proc_directory, path.as_c_str(), &mut head_cgroups)?)
-}
-
-/// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.
-fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
-    // All at once, so that no process can run away from the count.
-    let _ = kill(-1, signals::STOP);
-    let start = sys::monotonic_milliseconds();
-    loop {
-        let (mut found, mut count) = (0, 0);
-        sweep::each_entry(proc_directory, |pid| {
-            if pid != FIRST_INIT {
-                (found, count) = (pid, count + 1);
-            }
-        });
-        match (count, reap(found, false)) {
-            (1, Ok(None)) => return Ok(found),
-            (1.., _) if sys::monotonic_milliseconds() - start < ARRIVAL_TIMEOUT_MS as u64 => {}
-            _ => return Err(Errno::CHILD),
-        }
-        let _ = kill(-1, signals::CONT);
-        poll(&mut [], 0);
-        // SAFETY: no pointers.
-        let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
-        let _ = kill(-1, signals::STOP);
-    }
+    sent.map(|()| Built {
+        proc_directory,
+        forwarded,
+        expected,
+    })
 }
 
 #[cfg(test)]

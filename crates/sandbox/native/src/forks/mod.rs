@@ -1,5 +1,6 @@
 //! Copies of the head: standbys, which wait in the same session, and the heads of forks, which live in namespaces of their own.
 
+mod arrival;
 pub mod build_request;
 pub mod copy_into_fork;
 pub mod cpu_affinity;
@@ -9,6 +10,7 @@ pub mod family;
 pub mod file_offsets;
 pub mod fork;
 pub mod fork_init;
+pub mod inherited;
 pub mod process_ids;
 pub mod shared_memory;
 pub mod side_fork;

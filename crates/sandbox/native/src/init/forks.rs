@@ -5,6 +5,7 @@ use crate::files::change_handler::{ChangeHandler, Sharing};
 use crate::files::file_argument::{FileArgument, MAX_PASSED_BYTES};
 use crate::forks::enter_namespaces;
 use crate::forks::fork::{self, Begun};
+use crate::forks::inherited::Finding;
 use crate::init::notify::{self, Notification};
 use crate::init::stopped;
 use crate::init::sweep;
@@ -15,6 +16,23 @@ use crate::walls::seccomp::STARTS;
 use crate::wire::message::{At, Failure, Message, Stage, between_inits, from_init};
 
 impl Session {
+    /// Tells the host whether this session, a fork that is about to be handed out, still holds something of its parent's.
+    pub(super) fn check_fork(&mut self, channel: u64) {
+        let expected = self.init.expected.as_ref();
+        let finding = expected.map_or(Finding::Clean, |expected| {
+            expected.check(self.init.proc_directory, channel)
+        });
+        // Waiting for the processes to stop took signals that may have been about other children.
+        self.has_unreaped = true;
+        match finding {
+            Finding::Clean => self.tell(from_init::FORK_CHECKED, 0, 0, 0),
+            Finding::NotNow => self.tell(from_init::FORK_CHECKED, 1, 0, 0),
+            Finding::Held { what, descriptor } => {
+                self.tell(from_init::FORK_CHECKED, 2, what as u64, descriptor as u64)
+            }
+        }
+    }
+
     /// The kernel, or the first init of the family, asks about a call.
     pub(super) fn receive_notification(&mut self) {
         if self.init.forwarded < 0 {

@@ -21,6 +21,7 @@ use crate::files::handover::Handover;
 use crate::files::waiting_calls;
 use crate::forks::family::{ForkFamily, MAX_FORKS};
 use crate::forks::fork::{self, Forks};
+use crate::forks::inherited::Expected;
 use crate::forks::user_namespace::NextUserNamespace;
 use crate::init::notify::{Listener, Protected};
 use crate::init::postponed::PostponedCalls;
@@ -75,6 +76,8 @@ pub struct Init {
     pub processes: u64,
     /// Its walls, as bits of [`walls`](crate::wire::config::walls).
     pub walls: u64,
+    /// In a fork into whose head init can look: what it may hold when it is handed out.
+    pub expected: Option<Expected>,
     /// Whether the limit of processes changes with those of others, see [`Spawn`](crate::wire::config::Spawn).
     pub follows_other_processes: bool,
 }
@@ -357,6 +360,7 @@ impl Session {
             to_init::BEGIN_FORK => self.begin_fork(),
             to_init::FORK => self.prepare_fork(rest, &received),
             to_init::CANCEL => self.forks.cancel(),
+            to_init::CHECK_FORK => self.check_fork(message.a),
             to_init::START_SPAWNER => self.start_spawner(rest, &received),
             _ => {}
         }

@@ -236,6 +236,7 @@ fn build_session(
         socket_memory: socket_memory(request),
         processes: request.processes,
         walls: request.walls,
+        expected: None,
         follows_other_processes: request.follows_other_processes(),
     })
 }

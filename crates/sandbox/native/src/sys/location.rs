@@ -25,6 +25,11 @@ impl Location {
         (self.mode & 0o170_000 == 0o020_000).then_some(self.device)
     }
 
+    /// Whether the file is a socket, or the name of one.
+    pub fn is_socket(self) -> bool {
+        self.mode & 0o170_000 == 0o140_000
+    }
+
     /// Whether the file is a pipe.
     pub fn is_pipe(self) -> bool {
         self.mode & 0o170_000 == 0o010_000
@@ -59,10 +64,29 @@ pub fn location(fd: Fd) -> Result<Location> {
 
 /// `fstatfs`: the kind of file system that a file is on, by its magic number.
 pub fn file_system_of(fd: Fd) -> Result<u64> {
+    Ok(file_system(fd)?.kind)
+}
+
+/// What the kernel tells of the file system that a file is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// The magic number of its kind.
+    pub kind: u64,
+    /// Whether the file system, or the mount through which the file is open, can only be read.
+    pub is_read_only: bool,
+}
+
+/// `fstatfs`
+pub fn file_system(fd: Fd) -> Result<FileSystem> {
+    const FLAGS: usize = 10;
+    const READ_ONLY: u64 = 1;
     let mut words = [0u64; 15];
     // SAFETY: `struct statfs` is 120 bytes.
     unsafe { syscall(nr::FSTATFS, [fd as usize, words.as_mut_ptr() as usize]) }?;
-    Ok(words[0])
+    Ok(FileSystem {
+        kind: words[0],
+        is_read_only: words[FLAGS] & READ_ONLY != 0,
+    })
 }
 
 /// Opens what is on the same mount as `directory`; links of `/proc` that lead anywhere are not followed.

@@ -196,6 +196,35 @@ pub fn kill(pid: Pid, signal: i32) -> Result<()> {
     unsafe { syscall(nr::KILL, [pid as usize, signal as usize]) }.map(drop)
 }
 
+/// What two threads can have in common, as `kcmp` numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Common {
+    /// The table of descriptors.
+    Descriptors = 2,
+    /// The root directory and the working directory.
+    Directories = 3,
+}
+
+/// Whether two threads have one and the same of these. `false` if the kernel does not tell.
+pub fn have_in_common(first: Pid, second: Pid, what: Common) -> bool {
+    let words = [first as usize, second as usize, what as usize, 0, 0];
+    // SAFETY: no pointers.
+    let order = unsafe { syscall(nr::KCMP, words) };
+    order == Ok(0)
+}
+
+/// A copy of a descriptor of another thread (Linux 6.9).
+pub fn descriptor_of(thread: Pid, number: Fd) -> Result<Fd> {
+    const THREAD: usize = 0o200;
+    // SAFETY: numbers only.
+    let handle = unsafe { syscall(nr::PIDFD_OPEN, [thread as usize, THREAD]) }?;
+    // SAFETY: numbers only.
+    let copy = unsafe { syscall(nr::PIDFD_GETFD, [handle, number as usize, 0]) };
+    super::close(handle as Fd);
+    copy.map(|fd| fd as Fd)
+}
+
 /// `prctl`
 pub fn prctl(option: usize, value: usize) -> Result<usize> {
     // SAFETY: only options that take a number are used through this.

@@ -134,6 +134,27 @@ pub fn maker_of(socket: Fd) -> Result<super::Pid> {
     Ok(credentials[0])
 }
 
+/// The number of the network namespace that a socket was made in. No other namespace ever has it.
+pub fn network_namespace_of(socket: Fd) -> Result<u64> {
+    const NAMESPACE_COOKIE: usize = 71;
+    let mut cookie = 0u64;
+    let mut length = size_of_val(&cookie) as u32;
+    // SAFETY: the number and its length live through the call.
+    unsafe {
+        syscall(
+            nr::GETSOCKOPT,
+            [
+                socket as usize,
+                SOL_SOCKET as usize,
+                NAMESPACE_COOKIE,
+                &raw mut cookie as usize,
+                &raw mut length as usize,
+            ],
+        )
+    }?;
+    Ok(cookie)
+}
+
 /// What came in one message.
 #[derive(Default)]
 pub struct Received {

@@ -46,6 +46,8 @@ pub mod to_init {
     pub const START_SPAWNER: u64 = 11;
     /// On the socket for spawned processes: end everything below the supervisor with the process id `a`. The supervisor ends when nothing is left below it.
     pub const END_SPAWNED: u64 = 12;
+    /// To the init of a fork whose head is ready: look whether the fork still holds something of its parent's. `a`: the inode of the head's end of its channel.
+    pub const CHECK_FORK: u64 = 13;
 }
 
 /// Spawner to host, and each supervisor to host on the socket of its process.
@@ -87,6 +89,9 @@ pub mod from_init {
     pub const CHANGING: u64 = 8;
     /// A socket that listens on the session's loopback comes as a descriptor. `a`: its place in the list of ports.
     pub const LOOPBACK_SOCKET: u64 = 9;
+    /// What the look at a new fork found. `a`: 0 nothing; 1 not all of its processes could be stopped now; 2 something that it must not hold, `b`: one of
+    /// [`Held`](crate::forks::inherited::Held), `c`: the number of the descriptor.
+    pub const FORK_CHECKED: u64 = 10;
 }
 
 /// Between the inits of a session and its forks. A notification of the system call filter that is passed on is not one of these messages:

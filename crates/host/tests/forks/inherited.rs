@@ -1,0 +1,182 @@
+//! A fork that keeps a file or a socket of its parent's is not handed out: it would write beyond the limits of both.
+
+use crate::support::{Python, session, wait};
+
+/// From now on the guest does not see the descriptors from 5 up, and so makes none of them anew in a fork.
+const HIDDEN: &str = r"
+list_directory = os.listdir
+def hide(path='.'):
+    names = list_directory(path)
+    return [name for name in names if int(name) < 5] if str(path).rstrip('/').endswith('/fd') else names
+os.listdir = hide
+";
+
+/// Opens something, hides it from the guest, and expects that there is no fork. Returns the refusal.
+fn refused(open: &str) -> String {
+    let parent = session();
+    // The numbers below are the channel's and those of the first descriptors that the guest sees.
+    parent.good("import os, socket\nspare = [os.open('/dev/null', os.O_RDONLY) for _ in range(6)]");
+    parent.good(open);
+    parent.good(HIDDEN);
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert_eq!(error.code(), "refused", "{error}");
+    goes_on(&parent);
+    error.to_string()
+}
+
+/// The parent lives, and can be forked once the guest sees everything again.
+fn goes_on(parent: &Python) {
+    parent.good("os.listdir = list_directory");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
+#[test]
+fn a_fork_cannot_keep_a_file_of_its_parent_s_workspace() {
+    let open = "file = os.open('kept', os.O_RDWR | os.O_CREAT)";
+    for way in ["", "\nos.unlink('kept')"] {
+        let error = refused(&format!("{open}{way}"));
+        assert!(
+            error.contains("a file of its parent (descriptor "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_fork_cannot_keep_a_temporary_file_of_its_parent_s() {
+    for path in ["/tmp/kept", "/dev/shm/kept"] {
+        let error = refused(&format!(
+            "file = os.open('{path}', os.O_RDWR | os.O_CREAT)\nos.unlink('{path}')"
+        ));
+        assert!(error.contains("a file of its parent"), "{error}");
+    }
+}
+
+#[test]
+fn a_fork_cannot_keep_a_directory_of_its_parent_s() {
+    for flags in ["os.O_RDONLY", "os.O_PATH"] {
+        let error = refused(&format!("directory = os.open('/workspace', {flags})"));
+        assert!(error.contains("a file of its parent"), "{error}");
+    }
+}
+
+#[test]
+fn a_fork_cannot_stay_in_a_directory_of_its_parent_s() {
+    let parent = session();
+    parent.good(STAYS);
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert!(
+        error
+            .to_string()
+            .contains("a directory or a program of its parent"),
+        "{error}"
+    );
+    assert_eq!(parent.value("1 + 1"), "2");
+}
+
+#[test]
+fn a_fork_cannot_keep_a_socket_of_its_parent_s() {
+    for open in [
+        "near, far = socket.socketpair()",
+        "client = socket.socket()",
+        "client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+    ] {
+        let error = refused(open);
+        assert!(
+            error.contains("a socket of its parent (descriptor "),
+            "{error}"
+        );
+    }
+}
+
+/// In the fork, before the guest makes anything anew: enters the workspace of the parent, and stays there.
+const STAYS: &str = r"
+import os
+directory = os.open('/workspace', os.O_RDONLY)
+os.register_at_fork(after_in_child=lambda: os.fchdir(directory))
+os.chdir = lambda path: None
+";
+
+/// In the fork, before the guest makes anything anew: hides a file in a socket of the fork's own.
+const IN_A_SOCKET: &str = r"
+file = os.open('kept', os.O_RDWR | os.O_CREAT)
+def hide_it():
+    global own
+    own = socket.socketpair()
+    socket.send_fds(own[0], [b'x'], [file])
+os.register_at_fork(after_in_child=hide_it)
+";
+
+/// The same: gives the parent one end of a new pair of sockets.
+const TO_THE_PARENT: &str = r"
+near, far = socket.socketpair()
+def connect():
+    global own
+    own, other = socket.socketpair()
+    socket.send_fds(far, [b'x'], [other.fileno()])
+    other.close()
+os.register_at_fork(after_in_child=connect)
+";
+
+#[test]
+fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
+    let parent = session();
+    parent.good(&format!("import os, socket{IN_A_SOCKET}"));
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert!(
+        error
+            .to_string()
+            .contains("a socket in which descriptors wait"),
+        "{error}"
+    );
+    assert_eq!(parent.value("1 + 1"), "2");
+}
+
+#[test]
+fn a_fork_cannot_give_its_parent_the_other_end_of_a_socket() {
+    let parent = session();
+    parent.good(&format!("import os, socket{TO_THE_PARENT}"));
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert!(
+        error.to_string().contains("a socket that leads out of it"),
+        "{error}"
+    );
+    assert_eq!(parent.value("1 + 1"), "2");
+}
+
+/// One of each kind of descriptor that code may have open.
+const EVERY_KIND: &str = r"
+import os, select, signal, socket, sqlite3, tempfile, threading
+named = open('named', 'w+'); temporary = open('/tmp/temporary', 'w+'); memory = open('/dev/shm/memory', 'w+')
+nameless = tempfile.TemporaryFile(); removed = open('removed', 'w+'); os.unlink('removed')
+removed.write('removed'); removed.flush()
+directory = os.open('.', os.O_RDONLY); path = os.open('named', os.O_PATH)
+system = open('/etc/passwd'); process = open('/proc/self/status'); null = open('/dev/null', 'w')
+os.mkfifo('fifo'); fifo = os.open('fifo', os.O_RDWR); reader, writer = os.pipe()
+pair = socket.socketpair(); client = socket.socket(); datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+with_path = socket.socket(socket.AF_UNIX); with_path.bind('/tmp/socket')
+events = os.eventfd(3); watch = select.epoll(); watch.register(pair[0]); child = os.pidfd_open(os.getpid())
+terminal = os.openpty()
+database = sqlite3.connect('x.db', check_same_thread=False); database.execute('pragma journal_mode=wal'); database.execute('create table t (a)'); database.commit()
+try: in_memory = os.memfd_create('kept')
+except OSError: in_memory = None
+waiting = threading.Thread(target=lambda: pair[0].recv(1), daemon=True); waiting.start()
+";
+
+#[test]
+fn a_fork_of_a_session_with_every_kind_of_descriptor_is_handed_out() {
+    let parent = session();
+    parent.good(EVERY_KIND);
+    let mut last = parent.fork();
+    for _ in 0..3 {
+        last.good(
+            "named.write('fork'); database.execute('insert into t values (1)'); database.commit()",
+        );
+        assert_eq!(last.value("removed.seek(0); removed.read()"), "'removed'");
+        last = last.fork();
+    }
+    assert_eq!(
+        parent.value("database.execute('select count(*) from t').fetchone()"),
+        "(0,)"
+    );
+}
