@@ -275,7 +275,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BudgetedTransport<T> {
         let Some(mut transport) = self.transport.take() else {
             return Ok(());
         };
-        // Closing waits for messages that are on their way: for ever where the server reads nothing, or nobody reads the server.
+        // Closing waits for messages that are on their way: for ever where the server reads nothing.
         tokio::select! {
             biased;
             () = self.budget.ended.cancelled() => Ok(()),
