@@ -171,7 +171,7 @@ mod tests {
         let second = writer.data(&bundle);
         assert_eq!(
             second["text/plain"],
-            "application/json: 8001 bytes, left out of the notebook"
+            "application/json: 7001 bytes, left out of the notebook"
         );
         assert_eq!(second.len(), 1);
     }
