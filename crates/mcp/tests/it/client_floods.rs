@@ -30,8 +30,8 @@ fn assert_ended(server: RemoteServer, reason: &str) {
 /// The server with limits that end it for its fault, also on a machine that is too busy to read many messages in a second.
 fn patient(mut server: RemoteServer) -> RemoteServer {
     server.message_limit = MessageLimit {
-        at_once: 2_000,
         per_second: 20,
+        ..MessageLimit::default()
     };
     server.start_limit = Duration::from_secs(600);
     server.call_limit = Duration::from_secs(600);
