@@ -1,7 +1,7 @@
 //! How long the workspaces of ended sessions are kept, and their removal in the background.
 
 use crate::failure::Usage;
-use cellblock::{KeptWorkspaces, WorkspaceRetention, parse_duration, parse_size};
+use cellblock::{KeptWorkspaces, WorkspaceRetention, parse_age, parse_size};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,7 +14,7 @@ const TIME_BETWEEN_REMOVALS: Duration = Duration::from_secs(3600);
 /// How long workspaces are kept, by the environment of the user.
 pub(crate) fn retention_of_user() -> anyhow::Result<WorkspaceRetention> {
     let usual = WorkspaceRetention::default();
-    let max_age = variable("CELLBLOCK_KEEP_WORKSPACES", parse_duration)?;
+    let max_age = variable("CELLBLOCK_KEEP_WORKSPACES", parse_age)?;
     let max_bytes = variable("CELLBLOCK_MAX_WORKSPACES", parse_size)?;
     Ok(WorkspaceRetention {
         max_age: max_age.unwrap_or(usual.max_age),

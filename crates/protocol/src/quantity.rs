@@ -19,6 +19,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
     duration_of_seconds("duration", seconds_from_text("duration", text)?)
 }
 
+/// Reads an age as people write it, such as `30d`: a length of time, at most ten years.
+pub fn parse_age(text: &str) -> Result<Duration, Invalid> {
+    const MAX_SECONDS: f64 = 3650.0 * 24.0 * 3600.0;
+    let seconds = seconds_from_text("age", text)?;
+    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
+        return to_duration("age", seconds);
+    }
+    let expected = "a positive length of time, at most 3650d";
+    Err(Invalid::value("age", expected, shown_text(text)))
+}
+
 /// Reads a number of seconds; `field` is what an error calls it. Refuses zero, what is no number, and more than 7 days.
 pub fn duration_of_seconds(field: &str, seconds: f64) -> Result<Duration, Invalid> {
     check_seconds(field, seconds)?;

@@ -4,7 +4,7 @@ use crate::kept_workspaces::retention_of_user;
 use crate::terminal::{Console, Style, age, plural, size};
 use anyhow::Context as _;
 use cellblock::env::Dirs;
-use cellblock::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention, parse_duration, parse_size};
+use cellblock::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention, parse_age, parse_size};
 use clap::Args;
 use serde_json::json;
 use std::fs;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CleanArgs {
     /// Remove workspaces in which nothing changed for this long [default: 7d]
-    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
     older_than: Option<Duration>,
     /// Remove the oldest workspaces until the rest has this size [default: 10GB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -129,6 +129,15 @@ fn sizes_are_exact_and_never_overflow() {
 }
 
 #[test]
+fn an_age_may_be_longer_than_a_time_limit() {
+    assert_eq!(parse_age("30d"), Ok(Duration::from_secs(30 * 24 * 3600)));
+    assert!(parse_duration("30d").is_err());
+    for wrong in ["0", "4000d", "soon", ""] {
+        assert!(parse_age(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn times_have_units() {
     assert_eq!(parse_duration("30s"), Ok(Duration::from_secs(30)));
     assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));

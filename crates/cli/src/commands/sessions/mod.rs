@@ -9,7 +9,7 @@ use crate::terminal::{Console, Style, age, aligned, plural, size};
 use anyhow::Context as _;
 use cellblock::env::Dirs;
 use cellblock::journal::{JournalError, JournalFile, Journals, Summary, notebook, script};
-use cellblock::{KeptWorkspaces, parse_duration};
+use cellblock::{KeptWorkspaces, parse_age};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -218,7 +218,7 @@ struct RemoveArgs {
     #[arg(long, conflicts_with_all = ["ids", "older_than"])]
     all: bool,
     /// Remove those that were last written to before this time, such as 12h or 7d
-    #[arg(long, value_name = "AGE", value_parser = parse_duration, conflicts_with = "ids")]
+    #[arg(long, value_name = "AGE", value_parser = parse_age, conflicts_with = "ids")]
     older_than: Option<Duration>,
 }
 
