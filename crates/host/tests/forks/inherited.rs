@@ -24,6 +24,15 @@ fn refused(open: &str) -> String {
     error.to_string()
 }
 
+/// Code that runs in the fork first keeps something: there is no fork, and the parent goes on.
+fn assert_refused(code: &str, reason: &str) {
+    let parent = session();
+    parent.good(&format!("import os, socket{code}"));
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert!(error.to_string().contains(reason), "{error}");
+    assert_eq!(parent.value("1 + 1"), "2");
+}
+
 /// The parent lives, and can be forked once the guest sees everything again.
 fn goes_on(parent: &Python) {
     parent.good("os.listdir = list_directory");
@@ -62,16 +71,7 @@ fn a_fork_cannot_keep_a_directory_of_its_parent_s() {
 
 #[test]
 fn a_fork_cannot_stay_in_a_directory_of_its_parent_s() {
-    let parent = session();
-    parent.good(STAYS);
-    let error = wait(parent.0.fork()).expect_err("there is a fork");
-    assert!(
-        error
-            .to_string()
-            .contains("a directory or a program of its parent"),
-        "{error}"
-    );
-    assert_eq!(parent.value("1 + 1"), "2");
+    assert_refused(STAYS, "a directory or a program of its parent");
 }
 
 #[test]
@@ -91,7 +91,6 @@ fn a_fork_cannot_keep_a_socket_of_its_parent_s() {
 
 /// In the fork, before the guest makes anything anew: enters the workspace of the parent, and stays there.
 const STAYS: &str = r"
-import os
 directory = os.open('/workspace', os.O_RDONLY)
 os.register_at_fork(after_in_child=lambda: os.fchdir(directory))
 os.chdir = lambda path: None
@@ -120,28 +119,12 @@ os.register_at_fork(after_in_child=connect)
 
 #[test]
 fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
-    let parent = session();
-    parent.good(&format!("import os, socket{IN_A_SOCKET}"));
-    let error = wait(parent.0.fork()).expect_err("there is a fork");
-    assert!(
-        error
-            .to_string()
-            .contains("a socket in which descriptors wait"),
-        "{error}"
-    );
-    assert_eq!(parent.value("1 + 1"), "2");
+    assert_refused(IN_A_SOCKET, "a socket in which descriptors wait");
 }
 
 #[test]
 fn a_fork_cannot_give_its_parent_the_other_end_of_a_socket() {
-    let parent = session();
-    parent.good(&format!("import os, socket{TO_THE_PARENT}"));
-    let error = wait(parent.0.fork()).expect_err("there is a fork");
-    assert!(
-        error.to_string().contains("a socket that leads out of it"),
-        "{error}"
-    );
-    assert_eq!(parent.value("1 + 1"), "2");
+    assert_refused(TO_THE_PARENT, "a socket that leads out of it");
 }
 
 /// One of each kind of descriptor that code may have open.

@@ -112,47 +112,37 @@ fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Resu
     }
 }
 
+/// Reads an option of a socket. Returns how many bytes it has.
+pub fn socket_option(socket: Fd, level: i32, option: i32, bytes: &mut [u8]) -> Result<usize> {
+    let mut length = bytes.len() as u32;
+    let words = [
+        socket as usize,
+        level as usize,
+        option as usize,
+        bytes.as_mut_ptr() as usize,
+        &raw mut length as usize,
+    ];
+    // SAFETY: the bytes and their number live through the call.
+    unsafe { syscall(nr::GETSOCKOPT, words) }?;
+    Ok(length as usize)
+}
+
 /// The process that made a pair of sockets, as we count.
 pub fn maker_of(socket: Fd) -> Result<super::Pid> {
-    const PEERCRED: usize = 17;
+    const PEERCRED: i32 = 17;
     // `struct ucred`: process, user, group.
-    let mut credentials = [0i32; 3];
-    let mut length = size_of_val(&credentials) as u32;
-    // SAFETY: the structure and its length live through the call.
-    unsafe {
-        syscall(
-            nr::GETSOCKOPT,
-            [
-                socket as usize,
-                SOL_SOCKET as usize,
-                PEERCRED,
-                credentials.as_mut_ptr() as usize,
-                &raw mut length as usize,
-            ],
-        )
-    }?;
-    Ok(credentials[0])
+    let mut credentials = [0; 12];
+    socket_option(socket, SOL_SOCKET, PEERCRED, &mut credentials)?;
+    let [a, b, c, d, ..] = credentials;
+    Ok(super::Pid::from_ne_bytes([a, b, c, d]))
 }
 
 /// The number of the network namespace that a socket was made in. No other namespace ever has it.
 pub fn network_namespace_of(socket: Fd) -> Result<u64> {
-    const NAMESPACE_COOKIE: usize = 71;
-    let mut cookie = 0u64;
-    let mut length = size_of_val(&cookie) as u32;
-    // SAFETY: the number and its length live through the call.
-    unsafe {
-        syscall(
-            nr::GETSOCKOPT,
-            [
-                socket as usize,
-                SOL_SOCKET as usize,
-                NAMESPACE_COOKIE,
-                &raw mut cookie as usize,
-                &raw mut length as usize,
-            ],
-        )
-    }?;
-    Ok(cookie)
+    const NAMESPACE_COOKIE: i32 = 71;
+    let mut cookie = [0; 8];
+    socket_option(socket, SOL_SOCKET, NAMESPACE_COOKIE, &mut cookie)?;
+    Ok(u64::from_ne_bytes(cookie))
 }
 
 /// What came in one message.

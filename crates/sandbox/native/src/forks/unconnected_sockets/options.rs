@@ -1,6 +1,6 @@
 //! The options of a socket: which are set again, and whether it has others.
 
-use crate::sys::{Errno, Fd, Result, nr, syscall};
+use crate::sys::{Errno, Fd, Result, nr, socket_option, syscall};
 
 /// `SOL_SOCKET`, and options of that level.
 pub(super) const SOCKET: i32 = 1;
@@ -116,7 +116,8 @@ struct Value {
 impl Value {
     fn of(socket: Fd, (level, option): Name) -> Value {
         let mut bytes = [0; 16];
-        let count = get(socket, level, option, &mut bytes).map_or(-1, |count| count as i32);
+        let count =
+            socket_option(socket, level, option, &mut bytes).map_or(-1, |count| count as i32);
         Value { count, bytes }
     }
 
@@ -202,42 +203,16 @@ fn is_same(socket: Fd, fresh: Fd, (level, option): Name) -> bool {
     let mut values = [[0; MAX_BYTES]; 2];
     let [own, other] = &mut values;
     let counts = [
-        get_at_most(socket, level, option, own, most),
-        get_at_most(fresh, level, option, other, most),
+        socket_option(socket, level, option, &mut own[..most]),
+        socket_option(fresh, level, option, &mut other[..most]),
     ];
     counts[0] == counts[1] && own == other
-}
-
-/// Reads an option; returns how many bytes it has.
-pub(super) fn get(socket: Fd, level: i32, option: i32, bytes: &mut [u8]) -> Result<usize> {
-    let most = bytes.len();
-    get_at_most(socket, level, option, bytes, most)
-}
-
-fn get_at_most(
-    socket: Fd,
-    level: i32,
-    option: i32,
-    bytes: &mut [u8],
-    most: usize,
-) -> Result<usize> {
-    let mut length = most as u32;
-    let words = [
-        socket as usize,
-        level as usize,
-        option as usize,
-        bytes.as_mut_ptr() as usize,
-        &raw mut length as usize,
-    ];
-    // SAFETY: the bytes and their number live through the call.
-    unsafe { syscall(nr::GETSOCKOPT, words) }?;
-    Ok(length as usize)
 }
 
 /// Reads an option that is a number.
 pub(super) fn number(socket: Fd, (level, option): Name) -> Result<i32> {
     let mut bytes = [0; 4];
-    match get(socket, level, option, &mut bytes)? {
+    match socket_option(socket, level, option, &mut bytes)? {
         4 => Ok(i32::from_ne_bytes(bytes)),
         _ => Err(Errno::INVAL),
     }

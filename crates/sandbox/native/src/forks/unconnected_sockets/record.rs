@@ -1,7 +1,7 @@
 //! What a socket was, so that another can take its place.
 
-use super::options::{self, Options, get};
-use crate::sys::{Fd, Result, nr, status, syscall};
+use super::options::{self, Options};
+use crate::sys::{Fd, Result, nr, socket_option, status, syscall};
 
 const UNIX: i32 = 1;
 const INTERNET: i32 = 2;
@@ -201,7 +201,7 @@ impl TcpState {
     fn of(descriptor: Fd) -> Result<TcpState> {
         const INFO: i32 = 11;
         let mut bytes = [0; options::MAX_BYTES];
-        get(descriptor, options::TCP, INFO, &mut bytes)?;
+        socket_option(descriptor, options::TCP, INFO, &mut bytes)?;
         let number = |place: usize| {
             i32::from_ne_bytes([
                 bytes[place],
