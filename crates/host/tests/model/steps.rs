@@ -97,6 +97,9 @@ const TIMEOUTS: [&str; 3] = [
 /// A cell that is seen to change nothing.
 pub(crate) const CHANGES_NOTHING: &str = "1 + 1";
 
+/// Cells like this one are run again instead of being in a checkpoint.
+const ONLY_BINDS: [&str; 5] = ["a = 7", "b = 'text'", "c = 2.5", "a = b", "c = a * 2"];
+
 /// What a cell prints before its end that is not its own doing.
 pub(crate) const LAST_WORDS: &str = "and now";
 
@@ -179,6 +182,7 @@ fn step() -> impl Dice<Value = Step> {
         1 => Just(Step::Reset),
         1 => (0u8..100).prop_map(Step::Seed),
         2 => Just(pure),
+        6 => select(&ONLY_BINDS[..]).prop_map(|code| Step::Run { code: code.to_owned(), end: End::Well, atomic: None }),
         1 => put,
         2 => select(&[Follow::Parent, Follow::Child][..]).prop_map(Step::Fork),
         2 => (0usize..4).prop_map(Step::Turn),
@@ -248,7 +252,7 @@ fn indented(label: &str, code: &str) -> String {
 /// The code as the session gets it.
 pub(crate) fn full_code(code: &str, end: End) -> String {
     match end {
-        End::Well if code == CHANGES_NOTHING => code.to_owned(),
+        End::Well if code == CHANGES_NOTHING || ONLY_BINDS.contains(&code) => code.to_owned(),
         End::Well => format!("{PRELUDE}\n{code}"),
         End::Exception(last) | End::Timeout(last) => format!("{PRELUDE}\n{code}\n{last}"),
         End::Death(last) => format!("{PRELUDE}\n{code}\nprint({LAST_WORDS:?}, flush=True)\n{last}"),

@@ -25,6 +25,7 @@ mod open_things;
 mod origin;
 mod pool;
 mod random_trees;
+mod repeated_cells;
 mod replay;
 mod servers;
 mod shared_maps;

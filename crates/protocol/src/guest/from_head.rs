@@ -87,6 +87,9 @@ pub struct Done {
     /// Whether the cell cannot have changed anything, so that a checkpoint from before it is as good as one from after.
     #[serde(default)]
     pub pure: bool,
+    /// Whether the cell does the same when it is run again from the same state, and takes next to no time.
+    #[serde(default)]
+    pub repeatable: bool,
     /// Milliseconds of CPU.
     #[serde(default)]
     pub cpu_ms: f64,

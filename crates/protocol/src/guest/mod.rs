@@ -10,4 +10,4 @@ mod to_head;
 
 pub use from_head::{Done, FromHead, HeadError};
 pub use reply::{Armed, Reply};
-pub use to_head::{ToHead, ToolContent};
+pub use to_head::{RepeatableCell, ToHead, ToolContent};

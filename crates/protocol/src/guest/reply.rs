@@ -158,6 +158,16 @@ impl Reply {
         Ok(reasons)
     }
 
+    /// For `repeat`: how many cells did as they did before.
+    pub fn repeated(self) -> Result<usize, HeadError> {
+        #[derive(Deserialize)]
+        struct Repeated {
+            repeated: usize,
+        }
+        self.accepted()?;
+        read(&self.text).map(|Repeated { repeated }| repeated)
+    }
+
     /// For `fork`: it is made, or why it cannot be.
     pub fn forked(self) -> Result<Result<(), String>, HeadError> {
         self.accepted()?;

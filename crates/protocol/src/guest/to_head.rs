@@ -86,6 +86,11 @@ pub enum ToHead {
     Reset { seq: u64 },
     /// The files are as they were when a standby, which was woken, was made: it puts right what leads to them.
     Settle { seq: u64 },
+    /// Run these cells again, which ran after the standby was made that this head was.
+    Repeat {
+        seq: u64,
+        cells: Vec<RepeatableCell>,
+    },
     /// Make a standby, which will serve the socket that comes along. The answer says which process it is.
     Arm {
         seq: u64,
@@ -115,6 +120,21 @@ pub enum ToHead {
         #[serde(flatten, serialize_with = "text_or_error")]
         outcome: Result<String, String>,
     },
+}
+
+/// A cell that does the same whenever it is run from the same state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepeatableCell {
+    /// Its number.
+    pub cell: u64,
+    /// Its source.
+    pub code: String,
+    /// The value of the last expression is `_` from then on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_value: bool,
+    /// The number of the cell in a notebook, where it has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 /// One piece of the answer to a tool call.

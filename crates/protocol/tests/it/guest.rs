@@ -137,6 +137,7 @@ fn the_end_of_a_cell_is_read() {
         cell: 3,
         ok: true,
         pure: false,
+        repeatable: false,
         value: Some(CellValue {
             repr: "2".to_owned(),
             mime: MimeBundle::new().with("text/plain", "2"),

@@ -13,6 +13,7 @@ from . import errors, loops, native, recursion
 from .interrupts import Interrupts
 from .libraries import modules
 from .programs import VALUE, Compiler
+from .repeatable import is_repeatable, was_cheap
 from .sources import Sources
 from .variables import Variables
 
@@ -81,7 +82,7 @@ class Interpreter:
         self._reset_peak()
         done = outcome(number)
         self._prepare()
-        touched = True
+        touched, repeatable = True, False
         try:
             try:
                 self._interrupts.allow(number)
@@ -89,6 +90,7 @@ class Interpreter:
                 self._sources.add(filename, source)
                 code = self._compile(source, filename, number, count)
                 touched = self.notebook is not None or _can_touch_names(code)
+                repeatable = script is None and self._is_left_alone() and is_repeatable(code, self.namespace)
                 value = self._evaluate(code)
                 if value is not None and not self._display.is_silent:
                     done["value"] = self._display.value(value)
@@ -122,6 +124,8 @@ class Interpreter:
             done["pure"] = True
         self._streams.flush()
         done["cpu_ms"] = round((_cpu_time() - started) * 1000, 3)
+        if touched and repeatable and done["ok"] and was_cheap(done["cpu_ms"]):
+            done["repeatable"] = True
         done["peak_bytes"] = self._peak = getrusage(RUSAGE_SELF).ru_maxrss * 1024
         return done
 
@@ -141,6 +145,20 @@ class Interpreter:
         except OSError:
             pass
         self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
+
+    def _is_left_alone(self) -> bool:
+        """Whether nothing of the user's runs beside a cell: a thread, a trace, a callback of IPython's."""
+        if self._trace is not None or self._profile is not None or native.has_other_threads():
+            return False
+        return self.notebook is None or self.notebook.has_own_callbacks_only()
+
+    def repeat(self, cells: list[Frame]) -> int:
+        """Run cells again that can be repeated, and say how many did as they did before."""
+        for count, cell in enumerate(cells):
+            done = self.run(cell["cell"], cell["code"], None, bool(cell.get("keep_value")), cell.get("count"))
+            if not done["ok"]:
+                return count
+        return len(cells)
 
     def clear(self) -> None:
         """Forget all variables."""

@@ -332,6 +332,10 @@ class Head:
         prefork_state, self._prefork_state = self._prefork_state, None
         return {"lost": [] if prefork_state is None else prefork_state.settle()}
 
+    def _repeat(self, request: Frame) -> Frame:
+        """What ran after the checkpoint that this process was, and can be run again."""
+        return {"repeated": self._interpreter.repeat(request["cells"])}
+
     def _reset(self, request: Frame) -> Frame:
         self._interpreter.clear()
         self._compute.forget()
@@ -355,6 +359,7 @@ _OPERATIONS = {
     "tools": Head._tools,
     "reset": Head._reset,
     "settle": Head._settle,
+    "repeat": Head._repeat,
 }
 
 

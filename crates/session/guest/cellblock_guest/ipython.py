@@ -31,6 +31,7 @@ class Notebook:
         self._display = display
         self.shell: Any = _make_shell(module, display)
         self.hidden: dict[str, Any] = {}
+        self._own_callbacks = self._callbacks()
         values.formatter = self._forms
         hooks.after_import("matplotlib.pyplot", self._choose_figure_format)
         self.begin_namespace()
@@ -79,6 +80,13 @@ class Notebook:
         events = self.shell.events
         events.trigger("post_execute")
         events.trigger("post_run_cell", _result())
+
+    def has_own_callbacks_only(self) -> bool:
+        """Whether no code of the user's is called around each cell."""
+        return self._callbacks() == self._own_callbacks
+
+    def _callbacks(self) -> dict[str, list[Any]]:
+        return {event: list(callbacks) for event, callbacks in self.shell.events.callbacks.items()}
 
     def is_complete(self, code: str) -> tuple[str, int | None]:
         """Whether the source can be run, and the indent of the next line."""

@@ -4,9 +4,11 @@ use crate::actor::capture::Capture;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus, LimitHit};
 use crate::actor::{Actor, AfterCell};
+use crate::checkpoint::CellEffect;
 use crate::checkpoint::called_tools;
+use crate::checkpoint::repeat::MAX_CODE_TO_REPEAT;
 use crate::checkpoint::replay::Restoration;
-use cellblock_protocol::guest::Done;
+use cellblock_protocol::guest::{Done, RepeatableCell};
 use cellblock_protocol::{
     CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
     Usage, VariableChanges,
@@ -87,9 +89,7 @@ impl CellRun {
         if let Some(error) = exit.error.as_mut().filter(|error| error.hint.is_none()) {
             error.hint = actor.network_access.hint(error);
         }
-        let effect = self
-            .decide_state(actor, exit.status, done.pure, death)
-            .await;
+        let effect = self.decide_state(actor, exit.status, &done, death).await;
         // A standby may have passed on what the head held.
         self.events.emit_incomplete_line();
         self.console_log.end();
@@ -182,7 +182,7 @@ impl CellRun {
         &mut self,
         actor: &mut Actor,
         status: Status,
-        pure: bool,
+        done: &Done,
         death: Option<String>,
     ) -> StateEffect {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
@@ -198,15 +198,16 @@ impl CellRun {
                 "an atomic cell failed".to_owned()
             }
             None => {
-                let files = if pure {
+                let files = if done.pure || done.repeatable {
                     actor.live.note_changes_of_pure(self.number).await.files
                 } else {
                     actor.live.note_changes_of(self.number).await.files
                 };
-                actor
-                    .live
-                    .checkpoints
-                    .keep(self.number, pure && files.is_empty());
+                let effect = match files.is_empty() {
+                    true => self.effect_of(done),
+                    false => CellEffect::Anything,
+                };
+                actor.live.checkpoints.keep(self.number, effect);
                 let called = &mut actor.live.checkpoints.called_tools;
                 called.note(self.number, self.calls.reached());
                 return StateEffect::kept(files);
@@ -232,6 +233,24 @@ impl CellRun {
                 }
             }
             AfterCell::Over(_) => StateEffect::over(after, files),
+        }
+    }
+
+    /// What the cell did to the variables, by the head's word.
+    fn effect_of(&self, done: &Done) -> CellEffect {
+        let cell = &self.cell;
+        let is_plain = !cell.silent && cell.script.is_none() && cell.env.is_empty();
+        if done.pure {
+            CellEffect::Nothing
+        } else if done.repeatable && is_plain && cell.code.len() <= MAX_CODE_TO_REPEAT {
+            CellEffect::Repeatable(RepeatableCell {
+                cell: self.number,
+                code: cell.code.clone(),
+                keep_value: cell.keep_value,
+                count: cell.count,
+            })
+        } else {
+            CellEffect::Anything
         }
     }
 

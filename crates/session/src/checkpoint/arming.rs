@@ -26,17 +26,31 @@ const HELD_OUTPUT: u64 = 8 << 10;
 const PAGE_TABLE_SHARE: u64 = 512;
 
 impl LiveSession {
-    /// Makes sure that the newest state has a standby, or a reason why not.
+    /// Makes sure that the newest state has a standby of its own, or a reason why not.
     pub(crate) async fn arm(&mut self) {
-        self.arm_for(false).await;
+        self.prepare_to_arm().await;
+        if !self.checkpoints.has_exact_copy() {
+            self.arm_for(false).await;
+        }
     }
 
-    /// The same; `cell_waits` says whether a cell cannot start before.
-    async fn arm_for(&mut self, cell_waits: bool) {
+    /// Makes sure that the session can go back to the newest state, or has a reason why not.
+    pub(crate) async fn arm_in_haste(&mut self, cell_waits: bool) {
+        self.prepare_to_arm().await;
+        if !self.checkpoints.is_armed() {
+            self.arm_for(cell_waits).await;
+        }
+    }
+
+    async fn prepare_to_arm(&mut self) {
         self.checkpoints.due = None;
         self.note_memory_from_outside();
         self.let_go_of_taken_back().await;
-        if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
+    }
+
+    /// Makes a standby; `cell_waits` says whether a cell cannot start before.
+    async fn arm_for(&mut self, cell_waits: bool) {
+        if self.checkpoints.obstacle.is_some() {
             return;
         }
         if let Some(reason) = self.checkpoints.why_disabled {
@@ -146,6 +160,7 @@ impl LiveSession {
             left_out,
             mark,
             holds_no_files: false,
+            to_repeat: Vec::new(),
         });
         self.checkpoints.begin_steps();
         self.trim(cell_waits).await;
@@ -299,6 +314,6 @@ impl Actor {
         }
         // What stood in the way may be over: a thread that has ended.
         self.live.checkpoints.obstacle = None;
-        self.live.arm_for(true).await;
+        self.live.arm_in_haste(true).await;
     }
 }

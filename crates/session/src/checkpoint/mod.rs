@@ -4,15 +4,18 @@ pub(crate) mod arming;
 pub(crate) mod called_tools;
 mod origin;
 pub(crate) mod recovery;
+pub(crate) mod repeat;
 pub(crate) mod replay;
 pub(crate) mod standby_channel;
 pub(crate) mod steps;
 pub(crate) mod undo;
 
 use crate::checkpoint::called_tools::CalledTools;
+use crate::checkpoint::repeat::MAX_TO_REPEAT;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::checkpoint::steps::{StatePoint, Steps};
 use crate::processes::ProcessMark;
+use cellblock_protocol::guest::RepeatableCell;
 use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState, Limits};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,7 +32,7 @@ pub(crate) struct Standby {
     pub(crate) channel: StandbyChannel,
     /// The last cell whose effects it has; 0 for none.
     pub(crate) cell: u64,
-    /// The state was the same after every cell from this one on: the others changed nothing.
+    /// The first cell whose state it can be woken for: the others changed nothing, or are run again.
     pub(crate) since: u64,
     /// How often something other than a cell had changed the state: seeds, tools, a reset.
     pub(crate) revision: u64,
@@ -45,6 +48,17 @@ pub(crate) struct Standby {
     pub(crate) mark: ProcessMark,
     /// Whether no process could change a file of the workspace without being noticed when this was made.
     pub(crate) holds_no_files: bool,
+    /// Cells after the copy was made that are run again when it is woken.
+    pub(crate) to_repeat: Vec<RepeatableCell>,
+}
+
+/// What a kept cell did to the state.
+#[derive(Debug)]
+pub(crate) enum CellEffect {
+    Nothing,
+    /// What it does again from the same state.
+    Repeatable(RepeatableCell),
+    Anything,
 }
 
 impl Standby {
@@ -189,15 +203,19 @@ impl Checkpoints {
     }
 
     /// A cell's effects stay.
-    pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
-        // A copy from before a cell that changed nothing is as good as one from after.
-        if pure
-            && self.is_armed()
-            && let Some(newest) = self.standbys.back_mut()
-        {
-            newest.cell = cell;
-        } else {
-            self.since = cell;
+    pub(crate) fn keep(&mut self, cell: u64, effect: CellEffect) {
+        let is_armed = self.is_armed();
+        match (effect, self.standbys.back_mut().filter(|_| is_armed)) {
+            // A copy from before a cell that changed nothing is as good as one from after.
+            (CellEffect::Nothing, Some(newest)) => newest.cell = cell,
+            (CellEffect::Repeatable(again), Some(newest))
+                if newest.to_repeat.len() < MAX_TO_REPEAT =>
+            {
+                newest.cell = cell;
+                newest.to_repeat.push(again);
+                self.since = cell;
+            }
+            _ => self.since = cell,
         }
         // Setup code is cell 0: it is where taking back ends.
         if cell > 0 {
@@ -233,6 +251,15 @@ impl Checkpoints {
             Some(newest) => is_newest(newest),
             None => self.origin.is_some() && self.is_untouched(),
         }
+    }
+
+    /// The same, without a cell that would have to be run again.
+    pub(crate) fn has_exact_copy(&self) -> bool {
+        self.is_armed()
+            && self
+                .standbys
+                .back()
+                .is_none_or(|newest| newest.to_repeat.is_empty())
     }
 
     /// Nothing was done yet to the state, or all of it was taken back.
@@ -289,7 +316,7 @@ impl Checkpoints {
     /// Makes a standby soon, if the newest state has none.
     pub(crate) fn plan(&mut self) {
         self.obstacle = None;
-        self.due = if self.is_armed() || self.is_disabled() {
+        self.due = if self.has_exact_copy() || self.is_disabled() {
             None
         } else {
             Some(Instant::now() + QUIET_TIME)

@@ -80,8 +80,11 @@ impl Actor {
                 self.live.head.channel = channel;
                 self.live.checkpoints.head = standby.pid;
                 self.live.checkpoints.revision = standby.revision;
-                self.live.checkpoints.since = standby.since;
+                let standby_since = standby.since;
+                self.live.checkpoints.since = standby_since;
                 standby.cell = cell;
+                standby.to_repeat.retain(|again| again.cell <= cell);
+                let to_repeat = standby.to_repeat.clone();
                 let ended = std::mem::take(&mut standby.children);
                 let holds_no_files = standby.holds_no_files;
                 if let Some((pid, line)) = self.live.accept(copy, successor).await {
@@ -108,6 +111,9 @@ impl Actor {
                 recovered
                     .not_restored
                     .extend(self.live.reopen_files().await);
+                if !to_repeat.is_empty() {
+                    recovered.cell = self.live.repeat(standby_since, to_repeat).await;
+                }
                 return Some(recovered);
             }
             limit = NEXT_WAKE_LIMIT;

@@ -10,6 +10,7 @@ use crate::actor::cell_result::StateEffect;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus};
 use crate::actor::{Actor, AfterCell};
+use crate::checkpoint::CellEffect;
 use crate::checkpoint::recovery::Recovered;
 use crate::checkpoint::steps::{KeptCell, StatePoint, Step, Steps};
 use crate::files::tracker::Changes;
@@ -356,7 +357,7 @@ impl Actor {
         }
         let files = self.live.note_changes_of(number).await.files;
         // The checkpoint stays the one before the first step, also where this step changed nothing: the replay may have to begin again.
-        self.live.checkpoints.keep(number, false);
+        self.live.checkpoints.keep(number, CellEffect::Anything);
         let (result, output) = run.result(self, exit, *done, StateEffect::kept(files));
         drop(output.into_written());
         let mut differences = compare(&kept.ended, &result);

@@ -37,7 +37,7 @@ impl Actor {
 
     /// Goes back `count` kept cells.
     async fn restore_earlier(&mut self, count: usize) -> Result<Recovered, Error> {
-        self.live.arm().await;
+        self.live.arm_in_haste(false).await;
         let reachable = || self.live.checkpoints.oldest();
         let session = self.shared.id.clone();
         let session_is_over = || Error::Ended {

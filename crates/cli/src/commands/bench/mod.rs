@@ -19,7 +19,7 @@ use crate::terminal::{Console, Style};
 use baseline::{Bare, BareFork};
 use cellblock::{Cell, Host, Limits, Preload, Session, Strategy};
 use clap::Args;
-use rows::{Row, Samples, Unit, Verdict};
+use rows::{Measured, Promise, Row, Samples, Unit, Verdict};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -102,28 +102,27 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
         if !args.json {
             console.say(&format!("measuring: {}", row.name()));
         }
-        measured.push((row, bench.measure(row).await?));
+        let bare = match row.promise() {
+            Promise::Bound(_) => 0.0,
+            // Beside the row, since other programs make a machine slower at some times than at others.
+            Promise::TimesBarePython(_) => bench.bare_python().await?.apart,
+        };
+        measured.push(Measured {
+            row,
+            samples: bench.measure(row).await?,
+            bound: row.promise().bound(bare),
+        });
     }
     let repetitions = bench.repetitions;
-    let session = bench.session(Strategy::Direct).await?;
-    let python = session.python().to_owned();
-    session.close().await;
-    let (bare, computed) = tokio::task::spawn_blocking(move || {
-        let bare = Bare::message(repetitions, GAP)?;
-        let computed = Bare::python(&python, repetitions, GAP)?;
-        Ok::<_, std::io::Error>((bare, computed))
-    })
-    .await??;
+    let bare = tokio::task::spawn_blocking(move || Bare::message(repetitions, GAP)).await??;
+    let computed = bench.bare_python().await?;
     let fork = BareFork::measure(&bench).await?;
     let without_pause = Samples::new(bench.sessions_on_demand(Duration::ZERO).await?).quantile(0.5);
     let missed = measured
         .iter()
-        .any(|(row, samples)| row.verdict(samples) == Verdict::Missed);
+        .any(|measured| measured.verdict() == Verdict::Missed);
     if args.json {
-        let list: Vec<_> = measured
-            .iter()
-            .map(|(row, samples)| row.to_json(samples))
-            .collect();
+        let list: Vec<_> = measured.iter().map(Measured::to_json).collect();
         let report = serde_json::json!({
             "packages": bench.host.has_packages(),
             "rows": list,
@@ -156,11 +155,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
     })
 }
 
-fn print_table(
-    measured: &[(Row, Samples)],
-    packages: bool,
-    console: &Console,
-) -> anyhow::Result<()> {
+fn print_table(measured: &[Measured], packages: bool, console: &Console) -> anyhow::Result<()> {
     let preload = if packages {
         "with pandas preloaded"
     } else {
@@ -169,18 +164,17 @@ fn print_table(
     let mut table = format!(
         "\nMedians, {preload}\n\n| what | promise | median | 10 % to 90 % | |\n| --- | --- | --- | --- | --- |\n"
     );
-    for (row, samples) in measured {
-        let unit = row.unit();
-        let verdict = match row.verdict(samples) {
+    for measured in measured {
+        let (unit, samples) = (measured.row.unit(), &measured.samples);
+        let verdict = match measured.verdict() {
             Verdict::Kept => console.on_out(Style::Good, "kept"),
             Verdict::Missed => console.on_out(Style::Error, "missed"),
         };
         let show = |value: f64| unit.show(value);
         table.push_str(&format!(
-            "| {} | {} {} | {} | {} to {} | {verdict} |\n",
-            row.name(),
-            row.bound(),
-            show(row.promise()),
+            "| {} | {} | {} | {} to {} | {verdict} |\n",
+            measured.row.name(),
+            measured.promise_text(),
             show(samples.quantile(0.5)),
             show(samples.quantile(0.1)),
             show(samples.quantile(0.9)),
@@ -279,6 +273,16 @@ impl Bench {
         let session = self.host.session().strategy(strategy).start().await?;
         session.run("x = 0").await?;
         Ok(session)
+    }
+
+    /// The least that a cell could take, by the Python of the sessions.
+    async fn bare_python(&self) -> anyhow::Result<Bare> {
+        let session = self.session(Strategy::Direct).await?;
+        let python = session.python().to_owned();
+        session.close().await;
+        let repetitions = self.repetitions;
+        let measure = move || Bare::python(&python, repetitions, GAP);
+        Ok(tokio::task::spawn_blocking(measure).await??)
     }
 
     /// A session that no pool holds.
