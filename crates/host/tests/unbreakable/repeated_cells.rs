@@ -67,24 +67,24 @@ fn a_burst_that_is_longer_than_what_is_run_again_is_kept_too() {
 #[test]
 fn a_cell_that_drops_an_object_is_run_once() {
     let session = session();
-    let class = "class Loud:\n    def __del__(self): open('ends', 'a').write('!')\nx = Loud()";
+    let class = "class Loud:\n    def __del__(self): open('/tmp/ends', 'a').write('!')\nx = Loud()";
     session.good(class);
     session.good("x = 1");
     session.run(CRASH);
     session.run(CRASH);
-    assert_eq!(session.value("open('ends').read()"), "'!'");
+    assert_eq!(session.value("open('/tmp/ends').read()"), "'!'");
 }
 
 /// What looks like arithmetic may call code of the user's.
 #[test]
 fn a_cell_that_computes_with_objects_is_run_once() {
     let session = session();
-    let class = "class Loud:\n    def __add__(self, other): open('sums', 'a').write('+'); return 5\nx = Loud()";
+    let class = "class Loud:\n    def __add__(self, other): open('/tmp/sums', 'a').write('+'); return 5\nx = Loud()";
     session.good(class);
     session.good("y = x + 1");
     session.run(CRASH);
     session.run(CRASH);
-    assert_eq!(session.value("y, open('sums').read()"), "(5, '+')");
+    assert_eq!(session.value("y, open('/tmp/sums').read()"), "(5, '+')");
 }
 
 #[test]
