@@ -47,9 +47,9 @@ pub use cellblock_protocol::{
     visible_name, visible_text,
 };
 pub use cellblock_session::{
-    Below, Cgroups, CollectedOutput, EventGap, EventReader, Existing, KeptWorkspace,
-    KeptWorkspaces, Mechanism, OutputDirectory, PathWatch, Paths, PoolState, Preload, Probe,
-    Process, ProcessEvent, ProcessEvents, ReplacedFile, Running, Session, Snapshot,
+    AttachedProcess, Below, Cgroups, EventGap, EventReader, Existing, FinishedProcess,
+    KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PathWatch, Paths, PoolState,
+    Preload, Probe, Process, ProcessEvent, ProcessEvents, ReplacedFile, Running, Session, Snapshot,
     UntrustedDirectories, Verdict, WorkspaceRetention,
 };
 
@@ -83,6 +83,11 @@ pub mod model {
 pub mod network {
     pub use cellblock_session::network::*;
 }
+
+/// The code of the page about sessions, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sessions.md")]
+struct SessionsPage;
 
 /// The code of the page about environments, as a test.
 #[cfg(doctest)]

@@ -34,7 +34,7 @@ pub use events::{EventGap, EventReader};
 pub use files::kept_workspaces::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention};
 pub use files::untrusted::{OutputDirectory, ReplacedFile, UntrustedDirectories};
 pub use paths::{Below, Existing, MAX_LISTED, MAX_READ_BYTES, MAX_WATCHES, PathWatch, Paths};
-pub use processes::{CollectedOutput, Process, ProcessEvent, ProcessEvents};
+pub use processes::{AttachedProcess, FinishedProcess, Process, ProcessEvent, ProcessEvents};
 pub use running::Running;
 pub use runtime::{LoadedPython, Preload, Python, Runtime, RuntimeBuilder};
 pub use session::{ResourceUse, Session};

@@ -324,7 +324,7 @@ fn spawned(session: &Session, snippet: &Snippet, seeds: &Map<String, Value>) -> 
     let python = session.python().to_str().unwrap().to_owned();
     let spawn = Spawn::new([python, "attack.py".to_owned()]).timeout(PATIENCE);
     let process = wait(session.spawn(spawn)).unwrap();
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stdout = text(&output.stdout);
     let said = format!("{end:?} {stdout} {}", text(&output.stderr));

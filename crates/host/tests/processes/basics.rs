@@ -15,9 +15,9 @@ pub(crate) fn spawn(session: &Session, spawn: Spawn) -> Process {
 /// What a line of the shell writes to its standard output, and its exit code.
 pub(crate) fn shell(session: &Session, line: &str) -> (String, Option<i32>) {
     let process = spawn(session, Spawn::shell(line));
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     let text = String::from_utf8(output.stdout).unwrap();
-    (text, end.exit_code)
+    (text, output.end.exit_code)
 }
 
 /// Waits until a process has written this.
@@ -43,10 +43,10 @@ fn a_process_runs_beside_the_interpreter_in_the_workspace() {
     let session = open(builder());
     run(&session, "open('a.txt', 'w').write('from a cell')");
     let process = spawn(&session, Spawn::new(["cat", "a.txt"]).tag("reader"));
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     assert_eq!(output.stdout, b"from a cell");
-    assert_eq!((end.exit_code, end.signal), (Some(0), None));
-    assert_eq!(end.status, ProcessStatus::Exited);
+    assert_eq!((output.end.exit_code, output.end.signal), (Some(0), None));
+    assert_eq!(output.end.status, ProcessStatus::Exited);
     assert_eq!(process.info().tag.as_deref(), Some("reader"));
     assert_eq!(
         shell(&session, "echo x; echo y >&2; exit 3"),
@@ -60,10 +60,10 @@ fn input_is_read_until_it_is_closed() {
     let process = spawn(&session, Spawn::new(["sort", "-n"]).with_input());
     wait(process.write(b"10\n9\n")).unwrap();
     wait(process.close_input()).unwrap();
-    assert_eq!(wait(process.output()).0.stdout, b"9\n10\n");
+    assert_eq!(wait(process.output()).stdout, b"9\n10\n");
     let refused = wait(process.write(b"more")).unwrap_err();
     assert!(refused.to_string().contains("closed input"), "{refused}");
-    let (silent, _) = wait(spawn(&session, Spawn::new(["cat"])).output());
+    let silent = wait(spawn(&session, Spawn::new(["cat"])).output());
     assert_eq!(silent.stdout, b"");
 }
 
@@ -72,7 +72,7 @@ fn variables_and_directories_are_those_that_were_asked_for() {
     let session = open(builder());
     run(&session, "import os; os.mkdir('below')");
     let process = Spawn::shell("echo $ANSWER; pwd; echo $HOME").variable("ANSWER", "42");
-    let (output, _) = wait(spawn(&session, process.current_directory("below")).output());
+    let output = wait(spawn(&session, process.current_directory("below")).output());
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "42");
@@ -127,9 +127,9 @@ fn the_end_of_a_program_that_setsid_starts_is_told() {
     let session = open(builder());
     let line = "sleep 0.2; echo late; exit 7";
     let process = spawn(&session, Spawn::new(["setsid", "sh", "-c", line]));
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     assert_eq!(
-        (output.stdout, end.exit_code),
+        (output.stdout, output.end.exit_code),
         (b"late\n".to_vec(), Some(7))
     );
     // A signal reaches it in its new session.
@@ -145,7 +145,7 @@ fn a_process_is_in_a_group_of_its_own_that_it_does_not_lead() {
     let session = open(builder());
     let ids = "import os; print(os.getpid(), os.getpgid(0), os.getsid(0), os.getppid())";
     let groups = [(), ()].map(|()| {
-        let (output, _) = wait(spawn(&session, Spawn::new(["python3", "-c", ids])).output());
+        let output = wait(spawn(&session, Spawn::new(["python3", "-c", ids])).output());
         let text = String::from_utf8(output.stdout).unwrap();
         let ids: Vec<i32> = text
             .split_whitespace()
@@ -212,9 +212,9 @@ fn the_end_is_told_when_the_program_ends_although_its_child_holds_the_output() {
     let session = open(builder());
     let begin = Instant::now();
     let process = spawn(&session, Spawn::shell("sleep 1000 & echo done"));
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     assert_eq!(
-        (output.stdout, end.exit_code),
+        (output.stdout, output.end.exit_code),
         (b"done\n".to_vec(), Some(0))
     );
     assert!(begin.elapsed() < Duration::from_secs(30));

@@ -10,7 +10,9 @@ use std::time::Duration;
 fn a_reader_loses_nothing_of_a_flood() {
     let session = open(builder());
     let line = "head -c 20000000 /dev/zero | tr '\\0' x; echo end";
-    let (_, mut events) = wait(session.spawn_attached(Spawn::shell(line))).unwrap();
+    let mut events = wait(session.spawn_attached(Spawn::shell(line)))
+        .unwrap()
+        .events;
     let (mut read, mut last) = (0, Vec::new());
     while let Some(event) = wait(events.next()) {
         match event {

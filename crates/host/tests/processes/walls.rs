@@ -127,9 +127,9 @@ except OSError:
     pass
 print('alive', os.getppid() == parent)";
     let process = spawn(&session, Spawn::new(["python3", "-c", hit]));
-    let (output, end) = wait(process.output());
+    let output = wait(process.output());
     assert_eq!(
-        (&output.stdout[..], end.exit_code),
+        (&output.stdout[..], output.end.exit_code),
         (&b"alive True\n"[..], Some(0))
     );
     assert_eq!(shell(&session, "echo on"), ("on\n".to_owned(), Some(0)));

@@ -197,7 +197,7 @@ fn every_session_and_every_fork_has_a_network_of_its_own_with_nothing_but_a_loop
     seen.extend([&session, &beside, &fork].map(|session| run(session, look).stdout));
     let spawn = Spawn::new([session.python().to_str().unwrap(), "-c", look]);
     let process = wait(session.spawn(spawn)).unwrap();
-    let spawned = String::from_utf8(wait(process.output()).0.stdout).unwrap();
+    let spawned = String::from_utf8(wait(process.output()).stdout).unwrap();
     assert_eq!(spawned, seen[1], "what a session spawns is in its network");
     for (index, one) in seen.iter().enumerate() {
         assert!(one.ends_with(" ['lo']"), "{seen:?}");

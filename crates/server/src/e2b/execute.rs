@@ -13,7 +13,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use cellblock_protocol::{Cell, CellResult, Event, ProcessStream, Spawn};
-use cellblock_session::{Process, ProcessEvent, Running};
+use cellblock_session::{AttachedProcess, Process, ProcessEvent, Running};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -284,7 +284,10 @@ impl CellRun {
         spawn.cwd = Some(self.context.cwd.clone());
         spawn.env = cell.env;
         let session = &self.context.live.session;
-        let (process, mut events) = match session.spawn_attached(spawn).await {
+        let AttachedProcess {
+            process,
+            mut events,
+        } = match session.spawn_attached(spawn).await {
             Ok(started) => started,
             Err(error) => return self.refuse(&error.to_string()).await,
         };

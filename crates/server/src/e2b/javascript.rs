@@ -1,7 +1,7 @@
 //! Interpreters of JavaScript: a `node` beside the Python of a sandbox, with a small program that runs cells in it.
 
 use cellblock_protocol::{ProcessStream, Spawn};
-use cellblock_session::{Error, Process, ProcessEvent, ProcessEvents, Session};
+use cellblock_session::{AttachedProcess, Error, Process, ProcessEvent, ProcessEvents, Session};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -52,7 +52,7 @@ impl Interpreter {
         spawn.cwd = Some(cwd.to_owned());
         spawn.env = env;
         spawn.stdin = true;
-        let (process, events) = session.spawn_attached(spawn).await?;
+        let AttachedProcess { process, events } = session.spawn_attached(spawn).await?;
         Ok(Interpreter {
             process,
             events,

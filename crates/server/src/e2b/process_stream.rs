@@ -11,7 +11,7 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{ProcessEnd, ProcessStream, Spawn};
-use cellblock_session::{ProcessEvent, ProcessEvents};
+use cellblock_session::{AttachedProcess, ProcessEvent, ProcessEvents};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -55,7 +55,9 @@ pub(super) async fn start(
         Ok::<_, RpcError>(sandbox.live.session.spawn_attached(spawn).await?)
     };
     match started.await {
-        Ok((process, events)) => follow(sandbox, headers, process.info().pid, events),
+        Ok(AttachedProcess { process, events }) => {
+            follow(sandbox, headers, process.info().pid, events)
+        }
         Err(error) => failed_stream(error).await,
     }
 }

@@ -19,7 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use cellblock_host::operations::{answer_question, process_event, read_events, work_with_files};
 use cellblock_protocol::Event;
 use cellblock_protocol::pipe::{FileOperation, Operation, parse_line};
-use cellblock_session::{Below, PathWatch, Process, ProcessEvents};
+use cellblock_session::{AttachedProcess, Below, PathWatch, Process, ProcessEvents};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -61,7 +61,7 @@ async fn operate(
     let session = &live.session;
     let answer = match request.operation {
         Operation::Spawn(spawn) => {
-            let (process, events) = session.spawn_attached(*spawn).await?;
+            let AttachedProcess { process, events } = session.spawn_attached(*spawn).await?;
             let info = json!(process.info());
             live.publish("spawned", info.clone());
             state

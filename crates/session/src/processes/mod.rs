@@ -11,7 +11,7 @@ mod start;
 mod task;
 
 pub use output::{ProcessEvent, ProcessEvents};
-pub use process::{CollectedOutput, Process};
+pub use process::{AttachedProcess, FinishedProcess, Process};
 pub(crate) use spawner::{SpawnEnvironment, Spawner, SpawnerEnds, SpawnerPlace};
 
 use crate::Error;
@@ -57,7 +57,7 @@ impl Processes {
         self: &Arc<Self>,
         spawn: &Spawn,
         start_spawner: impl FnOnce(SpawnerEnds) -> F,
-    ) -> Result<(Process, ProcessEvents), Error>
+    ) -> Result<AttachedProcess, Error>
     where
         F: Future<Output = Result<SpawnEnvironment, Error>>,
     {
@@ -93,7 +93,10 @@ impl Processes {
         if let Some(reason) = end_when_started {
             state.request_end(reason).await;
         }
-        Ok((Process(state), events))
+        Ok(AttachedProcess {
+            process: Process(state),
+            events,
+        })
     }
 
     /// The process with this name. Those that ended a while ago are not there any more.

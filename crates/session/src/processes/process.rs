@@ -59,15 +59,26 @@ pub(super) enum InputKind {
     Terminal,
 }
 
-/// All that a process wrote, up to a bound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CollectedOutput {
+/// A process that was just started, with a reader of its output from the first byte on.
+#[derive(Debug)]
+pub struct AttachedProcess {
+    /// The process.
+    pub process: Process,
+    /// Its output and its end.
+    pub events: ProcessEvents,
+}
+
+/// A process that has ended, with what it wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishedProcess {
     /// Standard output, or all output where there is a terminal.
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    /// How many bytes were left out.
+    /// How many bytes were left out, as there were too many.
     pub dropped: u64,
+    /// How it ended.
+    pub end: ProcessEnd,
 }
 
 impl Process {
@@ -83,26 +94,31 @@ impl Process {
     }
 
     /// Collects the output until the process ends: at most 16 MiB of each stream, the rest is counted.
-    pub async fn output(&self) -> (CollectedOutput, ProcessEnd) {
+    pub async fn output(&self) -> FinishedProcess {
         const MAX_COLLECTED_BYTES: usize = 16 << 20;
-        let mut collected = CollectedOutput::default();
+        let (mut stdout, mut stderr, mut dropped) = (Vec::new(), Vec::new(), 0);
         let mut events = self.attach(0);
         while let Some(event) = events.next().await {
             match event {
                 ProcessEvent::Output { stream, bytes, .. } => {
                     let place = match stream {
-                        ProcessStream::Stderr => &mut collected.stderr,
-                        ProcessStream::Stdout | ProcessStream::Pty => &mut collected.stdout,
+                        ProcessStream::Stderr => &mut stderr,
+                        ProcessStream::Stdout | ProcessStream::Pty => &mut stdout,
                     };
                     let fits = bytes.len().min(MAX_COLLECTED_BYTES - place.len());
                     place.extend_from_slice(&bytes[..fits]);
-                    collected.dropped += (bytes.len() - fits) as u64;
+                    dropped += (bytes.len() - fits) as u64;
                 }
-                ProcessEvent::Dropped { bytes } => collected.dropped += bytes,
+                ProcessEvent::Dropped { bytes } => dropped += bytes,
                 ProcessEvent::End(_) => {}
             }
         }
-        (collected, self.wait().await)
+        FinishedProcess {
+            stdout,
+            stderr,
+            dropped,
+            end: self.wait().await,
+        }
     }
 
     /// Writes to the standard input, or types into the terminal. Returns when all of it was taken: a process that does not read holds the

@@ -14,7 +14,7 @@ use crate::actor::commands::{
 use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::container::image_python::ImagePython;
 use crate::network::HostApprover;
-use crate::processes::{Process, ProcessEvents};
+use crate::processes::{AttachedProcess, Process};
 use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
@@ -322,12 +322,11 @@ impl Session {
     /// The process goes on when its handle is dropped. It ends with the session, and when the session goes back to a checkpoint that is
     /// older than the process.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
-        let (process, _) = self.spawn_attached(spawn).await?;
-        Ok(process)
+        Ok(self.spawn_attached(spawn).await?.process)
     }
 
     /// Starts a process and reads its output from the first byte on: nothing is lost between the start and the reader.
-    pub async fn spawn_attached(&self, spawn: Spawn) -> Result<(Process, ProcessEvents), Error> {
+    pub async fn spawn_attached(&self, spawn: Spawn) -> Result<AttachedProcess, Error> {
         let start_spawner = async |ends| {
             let (reply, started) = oneshot::channel();
             self.tell(Command::Immediate(ImmediateCommand::StartSpawner {

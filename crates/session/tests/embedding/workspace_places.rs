@@ -63,7 +63,7 @@ fn processes_beside_the_interpreter_begin_at_the_place() {
     let session = session_at(&runtime);
     let command = Spawn::shell("pwd; echo $HOME; id -un; echo ~ada");
     let process = wait(session.spawn(command)).unwrap();
-    let (output, _) = wait(process.output());
+    let output = wait(process.output());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text, "/home/ada\n/home/ada\nada\n/home/ada\n");
 }

@@ -65,7 +65,7 @@ impl Tool for FetchPageTool {
             ..Spawn::default()
         };
         let process = session.spawn(spawn).await?;
-        let (output, _) = process.output().await;
+        let output = process.output().await;
         let end_of_head = output.stdout.iter().position(|byte| *byte == b'\n');
         let head = end_of_head.and_then(|end| serde_json::from_slice(&output.stdout[..end]).ok());
         let (Some(head), Some(end)) = (head, end_of_head) else {

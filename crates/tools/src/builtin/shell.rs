@@ -73,10 +73,10 @@ impl Tool for RunShellTool {
                     ..spawn
                 };
                 let process = session.spawn(spawn).await?;
-                let (output, end) = process.output().await;
-                let mut text = part("output", &String::from_utf8_lossy(&output.stdout));
-                text += &part("errors", &String::from_utf8_lossy(&output.stderr));
-                Ok(text + &ended(end))
+                let finished = process.output().await;
+                let mut text = part("output", &String::from_utf8_lossy(&finished.stdout));
+                text += &part("errors", &String::from_utf8_lossy(&finished.stderr));
+                Ok(text + &ended(finished.end))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::server::{PipeServer, lock};
 use super::watches::Watches;
 use cellblock::operations::process_event;
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{Below, Process, ProcessEvents, Session};
+use cellblock::{AttachedProcess, Below, Process, ProcessEvents, Session};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ impl ProcessTask {
                     }
                 }
                 Operation::Spawn(spawn) => match self.session.spawn_attached(*spawn).await {
-                    Ok((process, events)) => {
+                    Ok(AttachedProcess { process, events }) => {
                         let info = process.info();
                         let answer = json!({"proc": info.proc, "pid": info.pid});
                         // The answer comes before the first event.
