@@ -100,9 +100,7 @@ impl ServerConnection {
         let open = self.open().await?;
         let answered = tokio::select! {
             biased;
-            () = open.monitor.too_long() => {
-                return Err(self.problem("it sent a message that is longer than 48 MiB, which was left out"));
-            }
+            problem = open.monitor.left_out() => return Err(self.problem(&problem.to_string())),
             answered = request(open.peer.clone()) => answered,
             () = open.budget.ended() => Err(ServiceError::TransportClosed),
         };
