@@ -161,7 +161,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         let request = request.json(&message);
         until_end(&self.budget, async {
             let response = request.send().await?;
-            Answer {
+            HttpAnswer {
                 status: response.status(),
                 session_id: header_text(response.headers(), HEADER_SESSION_ID),
                 kind: header_text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default(),
@@ -190,7 +190,7 @@ async fn until_end<T>(
 }
 
 /// An answer to a message, of which nothing but the head is read.
-struct Answer {
+struct HttpAnswer {
     response: Response,
     status: StatusCode,
     kind: String,
@@ -202,7 +202,7 @@ struct Answer {
     budget: Arc<MessageBudget>,
 }
 
-impl Answer {
+impl HttpAnswer {
     async fn read(self) -> Result<StreamableHttpPostResponse, Failure> {
         if let Some(failure) = missing_credentials(self.status, self.response.headers()) {
             return Err(failure);
