@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct CellReply {
     /// The result of the cell.
     pub result: Value,
     /// Set if the session was rebuilt since the request before.
@@ -63,7 +63,7 @@ pub enum NodeHealth {
 
 /// What an attempt came to.
 enum Attempt {
-    Answered(Answer),
+    Answered(CellReply),
     /// Try at once: something was learnt.
     Again,
     /// Try after a pause.
@@ -88,7 +88,7 @@ impl Gateway {
         key: &RequestKey,
         cell: &Value,
         time: Duration,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<CellReply, CallError> {
         let end = self.runtime.now() + time;
         let mut pause = SHORTEST_PAUSE;
         loop {
@@ -198,7 +198,9 @@ impl Gateway {
             cell: cell.clone(),
         };
         match self.ask(&placed.entry.node, &request).await {
-            Ok(Reply::Result { result, rebuilt }) => Attempt::Answered(Answer { result, rebuilt }),
+            Ok(Reply::Result { result, rebuilt }) => {
+                Attempt::Answered(CellReply { result, rebuilt })
+            }
             Ok(Reply::Running) => Attempt::Again,
             Ok(Reply::Refused { why }) => match why {
                 Refusal::Moved | Refusal::Epoch => self.look_again(session, &placed).await,

@@ -44,7 +44,7 @@ pub mod retention;
 mod runtime;
 mod writer;
 
-pub use gateway::{Answer, CallError, Gateway, NodeHealth};
+pub use gateway::{CallError, CellReply, Gateway, NodeHealth};
 pub use interpreter::{Interpreter, Interpreters, OwnRecord};
 pub use message::{Rebuilt, Refusal, Reply, Request};
 pub use names::{InvalidName, MAX_KEY_BYTES, MAX_NAME_BYTES, NodeId, RequestKey, SessionId};

@@ -6,7 +6,7 @@
 //! - A new owner appends first. From then on every append of an earlier owner conflicts, because each append names the last record.
 //! - A key that is in the journal is answered from the journal.
 
-use crate::engine::{ClaimError, Engine, Entry, Epoch, SessionState};
+use crate::engine::{ClaimError, Engine, Epoch, SessionEntry, SessionState};
 use crate::interpreter::{Interpreter, Interpreters, OwnRecord};
 use crate::message::Rebuilt;
 use crate::names::{NodeId, RequestKey, SessionId};
@@ -66,7 +66,7 @@ pub enum RunError {
 pub struct Owner {
     surroundings: OwnerServices,
     session: SessionId,
-    entry: Entry,
+    entry: SessionEntry,
     journal: JournalWriter,
     answers: HashMap<RequestKey, Value>,
     interpreter: Box<dyn Interpreter>,
@@ -157,7 +157,7 @@ impl Owner {
     }
 
     /// What the directory says about the session.
-    pub(crate) fn entry(&self) -> &Entry {
+    pub(crate) fn entry(&self) -> &SessionEntry {
         &self.entry
     }
 
@@ -188,7 +188,7 @@ impl Owner {
 
     /// Changes what the directory says about the session. The session's epoch is another one then.
     pub(crate) async fn describe(&mut self, about: Value) -> Result<Epoch, ClaimError> {
-        let entry = Entry {
+        let entry = SessionEntry {
             about,
             ..self.entry.clone()
         };
@@ -215,7 +215,7 @@ async fn claim(
     session: &SessionId,
     seen: Option<Epoch>,
     about: Value,
-) -> Result<(Entry, Epoch), AdoptError> {
+) -> Result<(SessionEntry, Epoch), AdoptError> {
     let about = match seen {
         None => about,
         Some(seen) => match engine.directory.get(session).await {
@@ -224,7 +224,7 @@ async fn claim(
             Err(error) => return Err(AdoptError::Engine(error.to_string())),
         },
     };
-    let entry = Entry {
+    let entry = SessionEntry {
         node: node.clone(),
         state: SessionState::Live,
         about,

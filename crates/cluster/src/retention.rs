@@ -3,7 +3,7 @@
 //! Blobs are shared, so they are marked and swept: what any journal names stays. Names are looked for as text: whatever looks like a digest
 //! in a record keeps the blob of that digest. A crash at any place leaves more than there should be, never less, and the next sweep goes on.
 
-use crate::engine::{Digest, Engine, EngineError, Entry, SessionState};
+use crate::engine::{Digest, Engine, EngineError, SessionEntry, SessionState};
 use crate::names::SessionId;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub async fn forget(engine: &Engine, session: &SessionId) -> Result<bool, Engine
     if placed.entry.state != SessionState::Closed {
         return Ok(false);
     }
-    let entry = Entry {
+    let entry = SessionEntry {
         // Nothing that the user wrote stays.
         about: json!({ FORGOTTEN: true }),
         ..placed.entry
@@ -141,7 +141,7 @@ async fn expired_sessions(
 }
 
 /// Whether an entry is that of a session which is to be deleted.
-pub fn is_forgotten(entry: &Entry) -> bool {
+pub fn is_forgotten(entry: &SessionEntry) -> bool {
     entry.state == SessionState::Closed && entry.about[FORGOTTEN] == true
 }
 

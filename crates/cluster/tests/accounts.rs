@@ -9,7 +9,9 @@
 )]
 
 use bytes::Bytes;
-use cellblock_cluster::engine::{Digest, Engine, EngineError, Entry, Sequence, SessionState};
+use cellblock_cluster::engine::{
+    Digest, Engine, EngineError, Sequence, SessionEntry, SessionState,
+};
 use cellblock_cluster::nats::{NatsOptions, NatsTls, connect, examine};
 use cellblock_cluster::{NodeId, Runtime, SessionId, TokioRuntime};
 use serde_json::json;
@@ -157,7 +159,7 @@ fn clusters_in_two_accounts_of_one_server_see_nothing_of_each_other() {
     cellblock_test_support::wait(async move {
         let (acme, zeta) = (server.connect("acme").await, server.connect("zeta").await);
         let session = SessionId::new("the-same").unwrap();
-        let of_acme = Entry {
+        let of_acme = SessionEntry {
             node: NodeId::new("n").unwrap(),
             state: SessionState::Asleep,
             about: json!({"user": "acme/ann"}),

@@ -1,7 +1,7 @@
 //! The embedded engine in files: what outlives its process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use cellblock_cluster::engine::{Engine, EngineError, Entry, Sequence, SessionState};
+use cellblock_cluster::engine::{Engine, EngineError, Sequence, SessionEntry, SessionState};
 use cellblock_cluster::{NodeId, Runtime, SessionId, TokioRuntime, embedded};
 use cellblock_test_support::{MINUTE, wait};
 use std::fs;
@@ -24,7 +24,7 @@ fn run(name: &str) -> SessionId {
 #[test]
 fn sessions_runs_and_blobs_are_there_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let entry = Entry {
+    let entry = SessionEntry {
         node: NodeId::new("n").unwrap(),
         state: SessionState::Live,
         about: serde_json::Value::Null,

@@ -3,10 +3,14 @@
 use crate::report::TestToolCall;
 use crate::test_tools::TestTool;
 use cellblock_agent::repair::read_value;
+use cellblock_protocol::{JsonError, parse_json_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
+
+/// The most memory that a file of a run may take once it is parsed as JSON.
+const MAX_JSON_MEMORY: usize = 256 << 20;
 
 /// Files that a run left, by their paths.
 pub(crate) type ProducedFiles = BTreeMap<String, Vec<u8>>;
@@ -170,8 +174,11 @@ impl Check {
             return Err(format!("it does not contain {wanted:?}"));
         }
         if let Some(wanted) = json {
-            let given: Value = serde_json::from_slice(contents)
-                .map_err(|error| format!("it is not JSON: {error}"))?;
+            let given = parse_json_within(contents, MAX_JSON_MEMORY);
+            let given: Value = given.map_err(|error| match error {
+                JsonError::TooManyValues { .. } => error.to_string(),
+                JsonError::Json(error) => format!("it is not JSON: {error}"),
+            })?;
             if !is_equal(&given, wanted, *tolerance) {
                 return Err(format!("it is {given}, not {wanted}"));
             }
@@ -381,7 +388,20 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_word, last_number};
+    use super::{Check, has_word, last_number};
+    use serde_json::json;
+
+    #[test]
+    fn a_file_of_many_small_values_is_not_parsed() {
+        let check = json!({"check": "file", "path": "a.json", "json": []});
+        let check: Check = serde_json::from_value(check).unwrap();
+        let lists = format!("[{}[]]", "[],".repeat(1_000_000));
+        assert_eq!(check.check_file(b"[]"), Ok(()));
+        assert_eq!(
+            check.check_file(lists.as_bytes()),
+            Err("its values would take more than 256 MiB of memory".to_owned())
+        );
+    }
 
     #[test]
     fn the_last_number_of_an_answer_is_found() {

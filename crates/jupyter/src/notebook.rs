@@ -3,7 +3,7 @@
 use crate::kernel::{Kernel, KernelAbout, Outgoing, SessionOpener, outgoing_queues};
 use crate::message::{Channel, Message, fresh_id};
 use crate::notebook_outputs::NotebookOutputs;
-use cellblock_protocol::memory_when_parsed;
+use cellblock_protocol::{JsonError, parse_json_within};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -61,10 +61,12 @@ pub enum NotebookEnd {
 impl Notebook {
     /// Reads a notebook.
     pub fn parse(text: &str) -> Result<Self, NotebookError> {
-        if memory_when_parsed(text) > MAX_NOTEBOOK_MEMORY {
-            return Err(NotebookError::TooLarge);
-        }
-        let Value::Object(document) = serde_json::from_str(text)? else {
+        let parsed = parse_json_within(text.as_bytes(), MAX_NOTEBOOK_MEMORY);
+        let Value::Object(document) = parsed.map_err(|error| match error {
+            JsonError::TooManyValues { .. } => NotebookError::TooLarge,
+            JsonError::Json(error) => NotebookError::Json(error),
+        })?
+        else {
             return Err(NotebookError::Form);
         };
         let is_known = document.get("nbformat").and_then(Value::as_u64) == Some(4);

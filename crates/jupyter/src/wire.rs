@@ -3,6 +3,7 @@
 use crate::message::Message;
 use crate::received::ReceivedTags;
 use bytes::Bytes;
+use cellblock_protocol::JsonMemory;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
@@ -11,8 +12,9 @@ const DELIMITER: &[u8] = b"<IDS|MSG>";
 const FIXED_FRAMES: usize = 5;
 /// The most frames in front of the delimiter: one for each router on the way.
 const MAX_IDENTITIES: usize = 16;
-/// The most bytes of the JSON texts of one message. Contents are parsed, which takes several times as much memory.
+/// The most bytes of the JSON texts of one message, and the most memory that they may take once they are parsed.
 const MAX_JSON_BYTES: usize = 64 << 20;
+const MAX_JSON_MEMORY: usize = 256 << 20;
 /// The most buffers of one message.
 const MAX_BUFFERS: usize = 1000;
 
@@ -89,6 +91,11 @@ impl Wire {
         }
         // Before anything is parsed: only those who know the key are listened to.
         self.check(&fixed[0], &fixed[1..])?;
+        let mut memory = JsonMemory::default();
+        fixed[1..].iter().for_each(|text| memory.add(text));
+        if memory.bytes() > MAX_JSON_MEMORY {
+            return Err(WireError::TooLarge);
+        }
         Ok(Message {
             identities: frames[..delimiter].to_vec(),
             header: object(&fixed[1], "header")?,
@@ -234,6 +241,10 @@ mod tests {
         let mut frames = vec![frame(DELIMITER), frame(b"")];
         frames.extend([frame(b"[]"), frame(b"{}"), frame(b"{}"), frame(b"{}")]);
         assert_eq!(wire.decode(frames), Err(WireError::Json("header")));
+        let mut frames = vec![frame(DELIMITER), frame(b"")];
+        let many = format!(r#"{{"x": [{}[]]}}"#, "[],".repeat(1_000_000));
+        frames.extend([frame(b"{}"), frame(b"{}"), frame(b"{}"), Bytes::from(many)]);
+        assert_eq!(wire.decode(frames), Err(WireError::TooLarge));
         let identities = vec![frame(b"x"); MAX_IDENTITIES + 1];
         assert_eq!(wire.decode(identities), Err(WireError::Malformed));
     }

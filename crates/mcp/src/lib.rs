@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod message_size;
 mod open_requests;
 mod server;
 

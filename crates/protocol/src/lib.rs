@@ -55,7 +55,7 @@ pub use imports::import_statement;
 pub use invalid::Invalid;
 pub use isolation::{Isolation, Rung, Wall};
 pub use journaling::Journaling;
-pub use json_memory::memory_when_parsed;
+pub use json_memory::{JsonError, JsonMemory, memory_when_parsed, parse_json_within};
 pub use json_text::ToolArguments;
 pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};

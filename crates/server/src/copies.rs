@@ -3,7 +3,7 @@
 use crate::auth::{Caller, random_id};
 use crate::error::ApiError;
 use crate::live::LiveSession;
-use crate::places::Place;
+use crate::places::UserPlace;
 use crate::sessions::title;
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus};
@@ -62,7 +62,7 @@ impl AppState {
         caller: &Caller,
         session: Session,
         copy: SessionCopy,
-        place: Place,
+        place: UserPlace,
     ) -> Result<Arc<LiveSession>, ApiError> {
         let row = SessionRow {
             id: random_id("s")?,

@@ -22,7 +22,7 @@ pub(crate) struct Taken {
 
 /// A place of a user. It is free again when the value is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct UserPlace {
     places: SessionPlaces,
     user: String,
     memory: u64,
@@ -42,7 +42,7 @@ impl SessionPlaces {
     }
 }
 
-impl Place {
+impl UserPlace {
     /// Keeps the place until the session has ended. For sessions that are in none of the server's lists.
     pub(crate) fn hold_until_end(self, session: &Session) {
         // The log of a session closes with it, and reading it keeps no session alive.
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for UserPlace {
     fn drop(&mut self) {
         let mut places = self.places.lock();
         if let Some(taken) = places.get_mut(&self.user) {
@@ -69,7 +69,7 @@ impl Drop for Place {
 
 impl AppState {
     /// Takes a place for one more session of a user, or refuses it by the limits of the user.
-    pub(crate) fn take_place(&self, user: &User, memory: u64) -> Result<Place, ApiError> {
+    pub(crate) fn take_place(&self, user: &User, memory: u64) -> Result<UserPlace, ApiError> {
         let quotas = self.quotas_of(user);
         let mut places = self.places().lock();
         // Under the lock: a session that has just been opened is among those that live before its place is free.
@@ -83,7 +83,7 @@ impl AppState {
         taken.sessions += 1;
         taken.memory = taken.memory.saturating_add(memory);
         places.insert(user.id.clone(), taken);
-        Ok(Place {
+        Ok(UserPlace {
             places: self.places().clone(),
             user: user.id.clone(),
             memory,

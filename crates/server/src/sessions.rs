@@ -6,7 +6,7 @@ use crate::live::{
     CellOutcome, DisplayFiles, EventRing, LiveSession, QueuedBy, SessionHooks, SessionParts,
     Subject,
 };
-use crate::places::Place;
+use crate::places::UserPlace;
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
@@ -290,7 +290,7 @@ impl AppState {
         row: SessionRow,
         session: Session,
         last_cell: u64,
-        place: Place,
+        place: UserPlace,
     ) -> Result<Arc<LiveSession>, ApiError> {
         let added = match self.cluster() {
             Some(cluster) => match self.store().user(&row.user).await {

@@ -14,38 +14,38 @@ const SHORTENED_CHARS: usize = 600;
 pub(crate) struct ConversationHistory {
     system: String,
     system_tokens: u64,
-    entries: Vec<Entry>,
+    entries: Vec<HistoryPart>,
     summary: Summary,
 }
 
 /// A part of the conversation with its estimated tokens, so that a step does not count the whole conversation again.
 #[derive(Clone, Debug)]
-struct Entry {
-    content: EntryContent,
+struct HistoryPart {
+    content: PartContent,
     tokens: u64,
 }
 
 #[derive(Clone, Debug)]
-enum EntryContent {
+enum PartContent {
     Question(Message),
     Round(Round),
 }
 
-impl Entry {
-    fn new(content: EntryContent) -> Entry {
+impl HistoryPart {
+    fn new(content: PartContent) -> HistoryPart {
         let tokens = content.tokens();
-        Entry { content, tokens }
+        HistoryPart { content, tokens }
     }
 
     fn is_question(&self) -> bool {
-        matches!(self.content, EntryContent::Question(_))
+        matches!(self.content, PartContent::Question(_))
     }
 
     /// Shortens a question, or the results of a round.
     fn shorten(&mut self, max_chars: usize) {
         match &mut self.content {
-            EntryContent::Question(question) => shorten(question, max_chars),
-            EntryContent::Round(round) => {
+            PartContent::Question(question) => shorten(question, max_chars),
+            PartContent::Round(round) => {
                 for message in &mut round.results {
                     shorten(message, max_chars);
                 }
@@ -55,11 +55,11 @@ impl Entry {
     }
 }
 
-impl EntryContent {
+impl PartContent {
     fn tokens(&self) -> u64 {
         match self {
-            EntryContent::Question(question) => estimate_message(question),
-            EntryContent::Round(round) => {
+            PartContent::Question(question) => estimate_message(question),
+            PartContent::Round(round) => {
                 estimate_message(&round.reply) + estimate_messages(&round.results)
             }
         }
@@ -109,13 +109,14 @@ impl ConversationHistory {
 
     /// Adds a question.
     pub(crate) fn ask(&mut self, question: &str) {
-        let question = EntryContent::Question(Message::user(question));
-        self.entries.push(Entry::new(question));
+        let question = PartContent::Question(Message::user(question));
+        self.entries.push(HistoryPart::new(question));
     }
 
     /// Adds a round.
     pub(crate) fn push(&mut self, round: Round) {
-        self.entries.push(Entry::new(EntryContent::Round(round)));
+        self.entries
+            .push(HistoryPart::new(PartContent::Round(round)));
     }
 
     /// All messages in order. The summary comes after the first question, in place of the rounds that it replaces.
@@ -125,14 +126,14 @@ impl ConversationHistory {
         let mut has_summary = summary.is_empty();
         for entry in &self.entries {
             match &entry.content {
-                EntryContent::Question(question) => {
+                PartContent::Question(question) => {
                     messages.push(question.clone());
                     if !has_summary {
                         messages.push(Message::user(summary.clone()));
                         has_summary = true;
                     }
                 }
-                EntryContent::Round(round) => {
+                PartContent::Round(round) => {
                     messages.push(round.reply.clone());
                     messages.extend(round.results.iter().cloned());
                 }
@@ -150,7 +151,7 @@ impl ConversationHistory {
     fn summary_tokens(&self, locale: Locale) -> u64 {
         let summary = self.summary.text(locale);
         // It stands after the first question.
-        if summary.is_empty() || !self.entries.iter().any(Entry::is_question) {
+        if summary.is_empty() || !self.entries.iter().any(HistoryPart::is_question) {
             return 0;
         }
         estimate_message(&Message::user(summary))
@@ -198,12 +199,12 @@ impl ConversationHistory {
             let Some(index) = self.old_rounds().next() else {
                 break;
             };
-            if let EntryContent::Round(round) = self.entries.remove(index).content {
+            if let PartContent::Round(round) = self.entries.remove(index).content {
                 self.summary.add(round.notes);
             }
             self.drop_answered_question(index);
         }
-        let goal = self.entries.iter().rposition(Entry::is_question);
+        let goal = self.entries.iter().rposition(HistoryPart::is_question);
         let mut max_chars = 20_000;
         while self.tokens(locale) > budget && max_chars > 100 {
             for (index, entry) in self.entries.iter_mut().enumerate() {
@@ -241,9 +242,13 @@ impl ConversationHistory {
         let Some(before) = index.checked_sub(1) else {
             return;
         };
-        let is_question = |index: usize| self.entries.get(index).is_some_and(Entry::is_question);
+        let is_question = |index: usize| {
+            self.entries
+                .get(index)
+                .is_some_and(HistoryPart::is_question)
+        };
         let is_done = is_question(before) && is_question(index);
-        if is_done && let EntryContent::Question(question) = self.entries.remove(before).content {
+        if is_done && let PartContent::Question(question) = self.entries.remove(before).content {
             let text: String = question.text().chars().take(300).collect();
             self.summary.add(vec![AttemptNote {
                 line: format!("earlier question: {text}"),

@@ -205,7 +205,7 @@ pub enum RunStoreError {
 /// What a line of the file records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+enum RunFileLine {
     /// The first line.
     Run {
         version: u32,
@@ -310,13 +310,13 @@ impl StoredRun {
             problem,
         };
         let mut reader = LineReader::open(path, MAX_LINE_BYTES).map_err(unreadable)?;
-        let mut next = || reader.next_line::<Line<Entry>>().map_err(unreadable);
+        let mut next = || reader.next_line::<Line<RunFileLine>>().map_err(unreadable);
         let (first, bytes) = match next()? {
             NextLine::Whole { value, bytes } => (value, bytes),
             NextLine::End => return Err(not_a_run("it is empty".into())),
             broken => return Err(not_a_run(problem_of(&broken))),
         };
-        let Entry::Run { version, start } = first.record else {
+        let RunFileLine::Run { version, start } = first.record else {
             return Err(not_a_run("it does not begin with a run".into()));
         };
         if version != FORMAT_VERSION {
@@ -351,27 +351,27 @@ impl StoredRun {
         }
     }
 
-    fn add(&mut self, line: Line<Entry>, bytes: u64) {
+    fn add(&mut self, line: Line<RunFileLine>, bytes: u64) {
         self.end.bytes += bytes;
         self.end.lines += 1;
         match line.record {
-            Entry::Event(event) => self.events.push(StoredEvent { at: line.at, event }),
-            Entry::Request(request) => {
+            RunFileLine::Event(event) => self.events.push(StoredEvent { at: line.at, event }),
+            RunFileLine::Request(request) => {
                 let request = self.texts.read(line.at, request);
                 self.requests.push(request);
             }
-            Entry::Stopped { reason } => {
+            RunFileLine::Stopped { reason } => {
                 self.incomplete = Some(format!("it was not written to the end: {reason}"));
             }
-            Entry::Ended(end) => self.progress = RunProgress::Ended(end),
+            RunFileLine::Ended(end) => self.progress = RunProgress::Ended(end),
             // A run that ended with an error of the model can be resumed too.
-            Entry::Resumed {} => self.progress = RunProgress::CutOff,
-            Entry::Run { .. } => {}
+            RunFileLine::Resumed {} => self.progress = RunProgress::CutOff,
+            RunFileLine::Run { .. } => {}
         }
     }
 }
 
-fn problem_of(line: &NextLine<Line<Entry>>) -> String {
+fn problem_of(line: &NextLine<Line<RunFileLine>>) -> String {
     match line {
         NextLine::Invalid(error) => format!("a line cannot be read: {error}"),
         _ => "its last line was not finished".into(),

@@ -2,7 +2,8 @@
 
 use super::requests::RequestLog;
 use super::{
-    Entry, FORMAT_VERSION, ResumedRun, RunEnd, RunProgress, RunStart, RunStoreError, StoredRun,
+    FORMAT_VERSION, ResumedRun, RunEnd, RunFileLine, RunProgress, RunStart, RunStoreError,
+    StoredRun,
 };
 use crate::run::RunEvent;
 use cellblock_records::{LineWriter, RecordDirectory, new_id, seconds_since_1970};
@@ -40,7 +41,7 @@ impl RunWriter {
             stopped: None,
         };
         let version = FORMAT_VERSION;
-        writer.write(Entry::Run { version, start })?;
+        writer.write(RunFileLine::Run { version, start })?;
         Ok(writer)
     }
 
@@ -61,7 +62,7 @@ impl RunWriter {
             requests: RequestLog::after(run.texts.count()),
             stopped: None,
         };
-        writer.write(Entry::Resumed {})?;
+        writer.write(RunFileLine::Resumed {})?;
         Ok(ResumedRun { run, writer })
     }
 
@@ -89,7 +90,7 @@ impl RunWriter {
         } = innermost
         {
             let line = self.requests.line(*step, *tokens, template, request);
-            self.write(Entry::Request(line))?;
+            self.write(RunFileLine::Request(line))?;
         }
         self.append_event(event)?;
         if matches!(event, RunEvent::Done { .. }) {
@@ -103,7 +104,7 @@ impl RunWriter {
     pub fn append_event(&mut self, event: &impl Serialize) -> Result<(), RunStoreError> {
         let event = serde_json::to_value(event);
         let event = event.map_err(|error| unwritable(self.path().to_owned(), error.into()))?;
-        self.write(Entry::Event(event))
+        self.write(RunFileLine::Event(event))
     }
 
     /// Asks for everything so far to be brought to the disk, so that it survives a power failure too. Does not wait for it.
@@ -115,14 +116,14 @@ impl RunWriter {
     pub fn finish(mut self, end: RunEnd) -> Result<(), RunStoreError> {
         if let Some(reason) = self.stopped.take() {
             // There may be room again, and often there is room for a short line where there was none for a long one.
-            let _ = self.append(Entry::Stopped { reason });
+            let _ = self.append(RunFileLine::Stopped { reason });
         }
-        self.append(Entry::Ended(end))?;
+        self.append(RunFileLine::Ended(end))?;
         let synced = self.lines.sync();
         synced.map_err(|source| unwritable(self.path().to_owned(), source))
     }
 
-    fn write(&mut self, entry: Entry) -> Result<(), RunStoreError> {
+    fn write(&mut self, entry: RunFileLine) -> Result<(), RunStoreError> {
         if self.stopped.is_some() {
             return Ok(());
         }
@@ -135,7 +136,7 @@ impl RunWriter {
         written.inspect_err(|error| self.stopped = Some(error.to_string()))
     }
 
-    fn append(&mut self, entry: Entry) -> Result<(), RunStoreError> {
+    fn append(&mut self, entry: RunFileLine) -> Result<(), RunStoreError> {
         let written = self.lines.append_record(seconds_since_1970(), entry);
         written.map_err(|source| unwritable(self.path().to_owned(), source))
     }

@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use crate::engine::{
-    ClaimError, Directory, DirectoryReader, EngineError, Entry, Epoch, Followed, Placed,
+    ClaimError, Directory, DirectoryReader, EngineError, Epoch, Followed, Placed, SessionEntry,
 };
 use crate::lock::lock;
 use crate::names::SessionId;
@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 
 /// The directory of one machine.
 pub(super) struct LocalDirectory {
-    state: Mutex<State>,
+    state: Mutex<LocalClaims>,
 }
 
-struct State {
+struct LocalClaims {
     log: Log<Claim>,
     entries: BTreeMap<SessionId, Placed>,
     epoch: Epoch,
@@ -30,7 +30,7 @@ struct State {
 struct Claim {
     session: SessionId,
     epoch: Epoch,
-    entry: Option<Entry>,
+    entry: Option<SessionEntry>,
 }
 
 impl LocalDirectory {
@@ -44,7 +44,7 @@ impl LocalDirectory {
     }
 
     fn new(log: Log<Claim>, claims: Vec<Claim>) -> LocalDirectory {
-        let mut state = State {
+        let mut state = LocalClaims {
             log,
             entries: BTreeMap::new(),
             epoch: Epoch(0),
@@ -59,7 +59,7 @@ impl LocalDirectory {
     }
 }
 
-impl State {
+impl LocalClaims {
     fn note(&mut self, claim: Claim) {
         let change = changed(&claim.session, claim.epoch, claim.entry.as_ref());
         let is_open = |reader: &mut mpsc::UnboundedSender<_>| reader.send(change.clone()).is_ok();
@@ -76,7 +76,11 @@ impl State {
         }
     }
 
-    fn write(&mut self, session: &SessionId, entry: Option<Entry>) -> Result<Epoch, EngineError> {
+    fn write(
+        &mut self,
+        session: &SessionId,
+        entry: Option<SessionEntry>,
+    ) -> Result<Epoch, EngineError> {
         let epoch = Epoch(self.epoch.0 + 1);
         let claim = Claim {
             session: session.clone(),
@@ -92,7 +96,7 @@ impl State {
         &mut self,
         session: &SessionId,
         seen: Option<Epoch>,
-        entry: &Entry,
+        entry: &SessionEntry,
     ) -> Result<Epoch, ClaimError> {
         if self.entries.get(session).map(|placed| placed.epoch) != seen {
             return Err(ClaimError::Lost);
@@ -107,7 +111,7 @@ impl Directory for LocalDirectory {
         &'a self,
         session: &'a SessionId,
         seen: Option<Epoch>,
-        entry: &'a Entry,
+        entry: &'a SessionEntry,
     ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
         // The file is synced here, on the caller's thread: sessions start and move seldom.
         Box::pin(async move { lock(&self.state).claim(session, seen, entry) })
@@ -150,7 +154,7 @@ impl Directory for LocalDirectory {
     }
 }
 
-fn changed(session: &SessionId, epoch: Epoch, entry: Option<&Entry>) -> Followed {
+fn changed(session: &SessionId, epoch: Epoch, entry: Option<&SessionEntry>) -> Followed {
     Followed::Changed {
         id: session.clone(),
         epoch,

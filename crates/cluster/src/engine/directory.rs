@@ -26,7 +26,7 @@ pub enum SessionState {
 
 /// What the directory says about a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SessionEntry {
     /// The node that claimed the session.
     pub node: NodeId,
     /// Whether the session has processes there.
@@ -40,7 +40,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The entry.
-    pub entry: Entry,
+    pub entry: SessionEntry,
     /// The claim's number.
     pub epoch: Epoch,
 }
@@ -66,7 +66,7 @@ pub enum Followed {
         /// The number of the change. It grows from change to change.
         epoch: Epoch,
         /// The entry. `None`: it was removed.
-        entry: Option<Entry>,
+        entry: Option<SessionEntry>,
     },
     /// All entries that were there at the start have been told. What comes now are changes.
     Current,
@@ -88,7 +88,7 @@ pub trait Directory: Send + Sync {
         &'a self,
         session: &'a SessionId,
         seen: Option<Epoch>,
-        entry: &'a Entry,
+        entry: &'a SessionEntry,
     ) -> BoxFuture<'a, Result<Epoch, ClaimError>>;
 
     /// The entry of a session. It is as new as any entry that the caller has seen before.

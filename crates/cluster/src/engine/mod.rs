@@ -13,7 +13,7 @@ mod router;
 
 pub use blobs::{Blobs, Digest, MAX_BLOB_BYTES};
 pub use directory::{
-    ClaimError, Directory, DirectoryReader, Entry, Epoch, Followed, Placed, SessionState,
+    ClaimError, Directory, DirectoryReader, Epoch, Followed, Placed, SessionEntry, SessionState,
 };
 pub use events::{Delivery, EventLog, EventReader};
 pub use journals::{AppendError, Journals, MAX_RECORD_BYTES, Sequence, Stored};

@@ -6,8 +6,8 @@ use super::failed;
 use super::log::Log;
 use super::sessions::parse;
 use crate::engine::{
-    AppendError, ClaimError, Directory, DirectoryReader, EngineError, Entry, Epoch, Followed,
-    Placed, Sequence, Stored,
+    AppendError, ClaimError, Directory, DirectoryReader, EngineError, Epoch, Followed, Placed,
+    Sequence, SessionEntry, Stored,
 };
 use crate::message::encode;
 use crate::names::SessionId;
@@ -32,7 +32,7 @@ impl Directory for NatsDirectory {
         &'a self,
         session: &'a SessionId,
         seen: Option<Epoch>,
-        entry: &'a Entry,
+        entry: &'a SessionEntry,
     ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
         Box::pin(async move {
             let subject = format!("{}{session}", self.prefix);

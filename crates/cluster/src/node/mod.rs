@@ -1,6 +1,5 @@
 //! A node: it holds a lease, adopts sessions when asked, and runs their cells.
 
-mod lease;
 mod serving;
 
 use crate::engine::{
@@ -11,7 +10,6 @@ use crate::message::{Refusal, Reply, Request, encode};
 use crate::names::{NodeId, RequestKey, SessionId};
 use crate::owner::{AdoptError, Owner, OwnerServices};
 use crate::runtime::timeout;
-use lease::Lease;
 use serde_json::Value;
 use serving::{Command, RunRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -462,4 +460,23 @@ fn refused(why: Refusal) -> Reply {
 
 fn refuse(incoming: Incoming, why: Refusal) {
     incoming.reply(encode(&refused(why)));
+}
+
+/// A node's own view of its lease.
+#[derive(Debug, Default)]
+struct Lease {
+    until: Mutex<Duration>,
+}
+
+impl Lease {
+    /// Whether the lease covers the time `now`.
+    fn is_valid(&self, now: Duration) -> bool {
+        now < *lock(&self.until)
+    }
+
+    /// Extends the lease.
+    fn extend(&self, until: Duration) {
+        let mut current = lock(&self.until);
+        *current = until.max(*current);
+    }
 }

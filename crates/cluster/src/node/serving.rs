@@ -1,7 +1,7 @@
 //! The task of one session on its node: one cell at a time, in the order of the requests.
 
 use super::{MAX_WAITING, Node, REPLY_WITHIN, refuse};
-use crate::engine::{ClaimError, Entry, Incoming, SessionState};
+use crate::engine::{ClaimError, Incoming, SessionEntry, SessionState};
 use crate::interpreter::OwnRecord;
 use crate::message::{Refusal, Reply, encode};
 use crate::names::RequestKey;
@@ -137,7 +137,7 @@ pub(super) async fn serve_session(
         ending.state = None;
     }
     let (session, epoch) = (owner.session().clone(), owner.epoch());
-    let entry = ending.state.map(|state| Entry {
+    let entry = ending.state.map(|state| SessionEntry {
         state,
         ..owner.entry().clone()
     });

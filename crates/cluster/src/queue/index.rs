@@ -28,12 +28,12 @@ pub(super) struct RunIndex {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<IndexedRuns>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct IndexedRuns {
     runs: HashMap<RunId, Arc<OpenRun>>,
     /// Whether the directory was read once.
     is_read: bool,
@@ -112,7 +112,7 @@ impl RunIndex {
         read.ok_or_else(|| EngineError("the queue could not be read".to_owned()))
     }
 
-    async fn until(&self, is_so: impl Fn(&State) -> bool) {
+    async fn until(&self, is_so: impl Fn(&IndexedRuns) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             // Waits from here on, so a change after the look below is not missed.
@@ -166,7 +166,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl IndexedRuns {
     fn note(&mut self, id: RunId, epoch: Epoch, placed: Option<Placed>) {
         // An entry that cannot be read is one of a newer version: it is for the nodes of that version.
         let Some(run) = placed.and_then(|placed| open_run(id.clone(), placed).ok()) else {

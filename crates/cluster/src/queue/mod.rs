@@ -13,8 +13,8 @@ mod order;
 pub use order::Wait;
 
 use crate::engine::{
-    AppendError, ClaimError, Engine, EngineError, Entry, Epoch, Placed, RequestError, Sequence,
-    SessionState,
+    AppendError, ClaimError, Engine, EngineError, Epoch, Placed, RequestError, Sequence,
+    SessionEntry, SessionState,
 };
 use crate::message::{Request, encode};
 use crate::names::{NodeId, SessionId};
@@ -385,7 +385,7 @@ impl RunQueue {
         ticket: &RunTicket,
     ) -> Result<Epoch, ClaimError> {
         let unknown = |error: serde_json::Error| ClaimError::Unknown(error.to_string());
-        let entry = Entry {
+        let entry = SessionEntry {
             node: node.clone(),
             state,
             about: serde_json::to_value(ticket).map_err(unknown)?,

@@ -11,12 +11,12 @@ pub(crate) use runs::*;
 use crate::{SHORT_LEASE, tokio_runtime};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Delivery, Engine, Entry, Epoch, MAX_RECORD_BYTES, Moves, NodeRecord,
-    NodeState, RequestError, Sequence, SessionState,
+    AppendError, ClaimError, Delivery, Engine, Epoch, MAX_RECORD_BYTES, Moves, NodeRecord,
+    NodeState, RequestError, Sequence, SessionEntry, SessionState,
 };
 use cellblock_cluster::{
-    Answer, BoxFuture, Gateway, Interpreter, Interpreters, Node, NodeId, NodeOptions, Owner,
-    OwnerServices, RequestKey, RunError, SessionId,
+    BoxFuture, CellReply, Gateway, Interpreter, Interpreters, Node, NodeId, NodeOptions, Owner,
+    OwnerServices, RequestKey, SessionId,
 };
 use cellblock_test_support::MINUTE;
 use futures_util::future::join_all;
@@ -299,25 +299,6 @@ pub(crate) async fn blobs_are_stored_under_their_digest(engine: Engine) {
     assert!(engine.blobs.put(long.into()).await.is_err());
 }
 
-pub(crate) async fn a_session_moves_with_its_variables_and_the_old_owner_is_fenced(engine: Engine) {
-    let (session, surroundings) = (new_session(), surroundings(&engine));
-    let adopt = |seen| Owner::adopt(surroundings.clone(), &ANY_NODE, &session, seen, Value::Null);
-    let mut old = adopt(None).await.unwrap();
-    assert_eq!(old.run(&key("a"), &Value::Null).await, Ok(json!(1)));
-    assert_eq!(old.run(&key("b"), &Value::Null).await, Ok(json!(2)));
-
-    let mut new = adopt(Some(old.epoch())).await.unwrap();
-    assert!(new.epoch() > old.epoch());
-    assert_eq!(new.take_rebuilt().unwrap().cells, 2);
-    assert_eq!(new.recorded(&key("a")), Some(&json!(1)));
-    assert_eq!(
-        old.run(&key("c"), &Value::Null).await,
-        Err(RunError::Fenced)
-    );
-    assert_eq!(new.run(&key("c"), &Value::Null).await, Ok(json!(3)));
-    assert_eq!(new.run(&key("a"), &Value::Null).await, Ok(json!(1)));
-}
-
 pub(crate) async fn a_key_that_is_sent_a_hundred_times_runs_once(engine: Engine) {
     let session = new_session();
     let (_nodes, starts) = start_nodes(&engine, 2).await;
@@ -328,23 +309,6 @@ pub(crate) async fn a_key_that_is_sent_a_hundred_times_runs_once(engine: Engine)
         assert_eq!(answer.result, json!(2));
     }
     assert_eq!(starts.load(Ordering::Relaxed), 2);
-}
-
-pub(crate) async fn a_drained_node_has_no_sessions_and_they_go_on_elsewhere(engine: Engine) {
-    let (nodes, _) = start_nodes(&engine, 2).await;
-    let gateway = Gateway::new(engine.clone(), tokio_runtime());
-    let sessions: Vec<_> = (0..6).map(|_| new_session()).collect();
-    for session in &sessions {
-        assert_eq!(call(&gateway, session, "a").await.result, json!(1));
-    }
-    let drained = nodes.iter().max_by_key(|node| node.sessions()).unwrap();
-    assert!(drained.sessions() > 0);
-    drained.drain().await;
-    assert_eq!(drained.sessions(), 0);
-    for session in &sessions {
-        assert_eq!(call(&gateway, session, "b").await.result, json!(2));
-    }
-    assert_eq!(drained.sessions(), 0);
 }
 
 pub(crate) async fn a_changed_journal_is_not_replayed(engine: Engine) {
@@ -398,8 +362,8 @@ fn key(text: &str) -> RequestKey {
     RequestKey::new(text).unwrap()
 }
 
-fn entry(node: &str) -> Entry {
-    Entry {
+fn entry(node: &str) -> SessionEntry {
+    SessionEntry {
         node: NodeId::new(node).unwrap(),
         state: SessionState::Live,
         about: Value::Null,
@@ -441,7 +405,7 @@ async fn eventually(what: &str, is_true: impl AsyncFn() -> bool) {
     }
 }
 
-async fn call(gateway: &Gateway, session: &SessionId, text: &str) -> Answer {
+async fn call(gateway: &Gateway, session: &SessionId, text: &str) -> CellReply {
     let answered = gateway
         .call(session, &key(text), &Value::Null, MINUTE * 2)
         .await;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Directory, DirectoryReader, Engine, EngineError, Entry, Epoch,
-    Journals, Placed, Sequence, Stored,
+    AppendError, ClaimError, Directory, DirectoryReader, Engine, EngineError, Epoch, Journals,
+    Placed, Sequence, SessionEntry, Stored,
 };
 use cellblock_cluster::{BoxFuture, SessionId};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Directory for Counted<dyn Directory> {
         &'a self,
         session: &'a SessionId,
         seen: Option<Epoch>,
-        entry: &'a Entry,
+        entry: &'a SessionEntry,
     ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
         self.1.count("claim");
         self.0.claim(session, seen, entry)

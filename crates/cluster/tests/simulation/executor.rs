@@ -22,11 +22,11 @@ type TaskNumber = u64;
 
 #[derive(Clone)]
 pub(crate) struct Executor {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ExecutorState>>,
     ready: Arc<Mutex<BTreeSet<TaskNumber>>>,
 }
 
-struct State {
+struct ExecutorState {
     now: Duration,
     next_number: u64,
     tasks: BTreeMap<TaskNumber, Task>,
@@ -43,7 +43,7 @@ struct Task {
 
 impl Executor {
     pub(crate) fn new(dice: Dice) -> Executor {
-        let state = State {
+        let state = ExecutorState {
             now: Duration::ZERO,
             next_number: 0,
             tasks: BTreeMap::new(),
@@ -199,7 +199,7 @@ impl Runtime for GroupRuntime {
 }
 
 struct Sleep {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ExecutorState>>,
     key: (Duration, u64),
 }
 

@@ -3,8 +3,8 @@
 use crate::executor::{Group, OUTSIDE};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    AppendError, ClaimError, Directory, DirectoryReader, Engine, EngineError, Entry, Epoch,
-    Incoming, Journals, Members, NodeRecord, Placed, RequestError, Router, Sequence, Stored,
+    AppendError, ClaimError, Directory, DirectoryReader, Engine, EngineError, Epoch, Incoming,
+    Journals, Members, NodeRecord, Placed, RequestError, Router, Sequence, SessionEntry, Stored,
     reply_channel,
 };
 use cellblock_cluster::{BoxFuture, NodeId, Runtime, SessionId, timeout};
@@ -38,10 +38,10 @@ pub(crate) struct Network {
     /// The runtime of [`OUTSIDE`]: messages on their way outlive the process that sent them.
     runtime: Arc<dyn Runtime>,
     mutant: Mutant,
-    state: Mutex<State>,
+    state: Mutex<NetworkState>,
 }
 
-struct State {
+struct NetworkState {
     dice: Dice,
     cut_off: BTreeSet<Group>,
     is_down: bool,
@@ -55,7 +55,7 @@ impl Network {
         dice: Dice,
         mutant: Mutant,
     ) -> Arc<Self> {
-        let state = State {
+        let state = NetworkState {
             dice,
             cut_off: BTreeSet::new(),
             is_down: false,
@@ -174,7 +174,7 @@ impl Directory for Link {
         &'a self,
         session: &'a SessionId,
         seen: Option<Epoch>,
-        entry: &'a Entry,
+        entry: &'a SessionEntry,
     ) -> BoxFuture<'a, Result<Epoch, ClaimError>> {
         let (session, entry) = (session.clone(), entry.clone());
         Box::pin(async move {

@@ -176,13 +176,13 @@ fn error_line(lines: &[String]) -> Option<String> {
 
 fn read_answer(line: &str) -> Result<Interpreter, RejectReason> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ProbeAnswer {
         version: (u32, u32, u32),
         implementation: String,
         interpreter: Option<Interpreter>,
     }
     let unclear = || RejectReason::UnclearAnswer;
-    let answer: Answer = serde_json::from_str(line).map_err(|_| unclear())?;
+    let answer: ProbeAnswer = serde_json::from_str(line).map_err(|_| unclear())?;
     let (major, minor, micro) = answer.version;
     if answer.implementation != "cpython" {
         return Err(RejectReason::NotCPython {

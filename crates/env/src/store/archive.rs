@@ -58,7 +58,7 @@ impl MadeEnvironment {
         let written = archive.line(&self.header).and_then(|()| {
             archive.directory(&self.directory, Path::new(""))?;
             let entries = archive.entries;
-            archive.line(&Entry::End { entries })
+            archive.line(&ArchiveEntry::End { entries })
         });
         written.map_err(|source| Error::io("archive", &self.directory, source))
     }
@@ -107,7 +107,7 @@ impl Header {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "entry")]
-enum Entry {
+enum ArchiveEntry {
     Directory {
         path: PathBuf,
     },
@@ -153,15 +153,15 @@ impl ArchiveWriter<'_> {
             let place = root.join(&path);
             let metadata = place.symlink_metadata()?;
             if metadata.is_dir() {
-                self.line(&Entry::Directory { path: path.clone() })?;
+                self.line(&ArchiveEntry::Directory { path: path.clone() })?;
                 self.directory(root, &path)?;
             } else if metadata.is_symlink() {
                 let target = fs::read_link(&place)?;
-                self.line(&Entry::Link { path, target })?;
+                self.line(&ArchiveEntry::Link { path, target })?;
             } else if metadata.is_file() {
                 let bytes = metadata.len();
                 let executable = metadata.permissions().mode() & 0o100 != 0;
-                self.line(&Entry::File {
+                self.line(&ArchiveEntry::File {
                     path,
                     bytes,
                     executable,
@@ -184,19 +184,21 @@ pub(crate) fn unpack(archive: &mut impl BufRead, root: &Path) -> io::Result<()> 
     let mut directories = HashSet::from([PathBuf::new()]);
     let (mut entries, mut left) = (0, MAX_BYTES);
     loop {
-        let entry: Entry = serde_json::from_slice(&line(archive)?)?;
+        let entry: ArchiveEntry = serde_json::from_slice(&line(archive)?)?;
         entries += 1;
         if entries > MAX_ENTRIES {
             return Err(refused("it has too many entries"));
         }
         match entry {
-            Entry::Directory { path } => {
+            ArchiveEntry::Directory { path } => {
                 let place = place(root, &path, &directories)?;
                 DirBuilder::new().mode(0o755).create(place)?;
                 directories.insert(path);
             }
-            Entry::Link { path, target } => symlink(target, place(root, &path, &directories)?)?,
-            Entry::File {
+            ArchiveEntry::Link { path, target } => {
+                symlink(target, place(root, &path, &directories)?)?
+            }
+            ArchiveEntry::File {
                 path,
                 bytes,
                 executable,
@@ -216,13 +218,13 @@ pub(crate) fn unpack(archive: &mut impl BufRead, root: &Path) -> io::Result<()> 
                     return Err(refused("it ends within a file"));
                 }
             }
-            Entry::End { entries: told } if told + 1 == entries => {
+            ArchiveEntry::End { entries: told } if told + 1 == entries => {
                 return match archive.fill_buf()?.is_empty() {
                     true => Ok(()),
                     false => Err(refused("something comes after its end")),
                 };
             }
-            Entry::End { .. } => return Err(refused("entries are missing")),
+            ArchiveEntry::End { .. } => return Err(refused("entries are missing")),
         }
     }
 }

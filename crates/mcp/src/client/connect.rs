@@ -2,8 +2,9 @@
 
 use super::http_client::BoundedHttpClient;
 use super::message_budget::{BudgetedTransport, MessageBudget};
-use super::program::{MAX_LINE_BYTES, MonitoredReader, MonitoredWriter, Program, StdoutMonitor};
+use super::program::{MonitoredReader, MonitoredWriter, Program, StdoutMonitor};
 use super::{Offer, RemoteServer, ServerTransport};
+use crate::message_size::MAX_MESSAGE_BYTES;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorCode, Implementation, PaginatedRequestParams,
@@ -85,13 +86,24 @@ async fn attempt(
             let output = MonitoredReader::new(output, Arc::clone(&monitor), Arc::clone(&budget));
             let input = MonitoredWriter::new(input, Arc::clone(&budget), server.unread_limit);
             let transport =
-                AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_LINE_BYTES);
+                AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_MESSAGE_BYTES);
             let transport = BudgetedTransport::new(transport, Arc::clone(&budget));
             let handshake = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
             );
-            (Some(program), handshake.await)
+            let handshake = tokio::select! {
+                biased;
+                problem = monitor.left_out() => Err(problem),
+                handshake = handshake => Ok(handshake),
+            };
+            match handshake {
+                Ok(handshake) => (Some(program), handshake),
+                Err(problem) => {
+                    drop(connected);
+                    return Err(plain(format!("{problem}; {}", program.end().await)));
+                }
+            }
         }
         ServerTransport::Address { .. } => {
             // `ring` builds quickest. A provider that the program has chosen before stays.
@@ -108,11 +120,18 @@ async fn attempt(
         }
     };
     let listed = match handshake {
-        Ok(Ok(running)) => match timeout(server.start_limit, offer(&running, server)).await {
-            Ok(Ok(offer)) => Ok((running, offer)),
-            Ok(Err(why)) => Err(plain(why)),
-            Err(_) => Err(plain(too_slow(server))),
-        },
+        Ok(Ok(running)) => {
+            let offered = tokio::select! {
+                biased;
+                problem = monitor.left_out() => Ok(Err(problem.to_string())),
+                offered = timeout(server.start_limit, offer(&running, server)) => offered,
+            };
+            match offered {
+                Ok(Ok(offer)) => Ok((running, offer)),
+                Ok(Err(why)) => Err(plain(why)),
+                Err(_) => Err(plain(too_slow(server))),
+            }
+        }
         Ok(Err(error)) => Err(StartError {
             needs_discovery: needs_discovery(&error),
             why: handshake_error(&error),

@@ -24,14 +24,14 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// A server that is kept running. Dropping this ends it.
 pub(super) struct ServerConnection {
     server: RemoteServer,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<ConnectionState>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 /// Whether the server can be called.
 #[derive(Clone)]
-enum State {
+enum ConnectionState {
     Starting,
     Up(OpenConnection),
     Down { why: String, again: Instant },
@@ -51,7 +51,7 @@ impl ServerConnection {
         server: RemoteServer,
     ) -> Result<(Arc<ServerConnection>, Offer), ServerProblem> {
         let name = server.name.clone();
-        let (state_sender, state) = watch::channel(State::Starting);
+        let (state_sender, state) = watch::channel(ConnectionState::Starting);
         let (first, started) = oneshot::channel();
         let connection = Arc::new(ServerConnection {
             server: server.clone(),
@@ -100,9 +100,7 @@ impl ServerConnection {
         let open = self.open().await?;
         let answered = tokio::select! {
             biased;
-            () = open.monitor.too_long() => {
-                return Err(self.problem("it sent a message that is longer than 48 MiB, which was left out"));
-            }
+            problem = open.monitor.left_out() => return Err(self.problem(&problem.to_string())),
             answered = request(open.peer.clone()) => answered,
             () = open.budget.ended() => Err(ServiceError::TransportClosed),
         };
@@ -126,22 +124,22 @@ impl ServerConnection {
         let mut state = self.state.clone();
         let waited = timeout(
             self.server.start_limit,
-            state.wait_for(|state| !matches!(state, State::Starting)),
+            state.wait_for(|state| !matches!(state, ConnectionState::Starting)),
         );
         let state = match waited.await {
             Ok(Ok(state)) => state.clone(),
             _ => return Err(self.problem("it is not there yet; try again later")),
         };
         match state {
-            State::Up(open) => Ok(open),
-            State::Down { why, again } => {
+            ConnectionState::Up(open) => Ok(open),
+            ConnectionState::Down { why, again } => {
                 let left = again.saturating_duration_since(Instant::now());
                 Err(self.problem(&format!(
                     "it is not there: {why}; it is started again in {:.1} s",
                     left.as_secs_f64()
                 )))
             }
-            State::Starting => Err(self.problem("it is not there yet; try again later")),
+            ConnectionState::Starting => Err(self.problem("it is not there yet; try again later")),
         }
     }
 
@@ -150,11 +148,11 @@ impl ServerConnection {
         let mut state = self.state.clone();
         let down = timeout(
             SHUTDOWN_TIMEOUT,
-            state.wait_for(|state| !matches!(state, State::Up(_))),
+            state.wait_for(|state| !matches!(state, ConnectionState::Up(_))),
         );
         let why = match down.await {
             Ok(Ok(state)) => match &*state {
-                State::Down { why, .. } => why.clone(),
+                ConnectionState::Down { why, .. } => why.clone(),
                 _ => String::new(),
             },
             _ => String::new(),
@@ -176,7 +174,7 @@ impl Drop for ServerConnection {
 /// Starts a server, and starts it again when it ends, until `stop` is cancelled.
 async fn supervise(
     server: RemoteServer,
-    state_sender: watch::Sender<State>,
+    state_sender: watch::Sender<ConnectionState>,
     first: oneshot::Sender<Result<Offer, String>>,
     stop: CancellationToken,
 ) {
@@ -197,7 +195,7 @@ async fn supervise(
                 offer,
             }) => {
                 let begun = Instant::now();
-                state_sender.send_replace(State::Up(OpenConnection {
+                state_sender.send_replace(ConnectionState::Up(OpenConnection {
                     peer: running.peer().clone(),
                     monitor: Arc::clone(&monitor),
                     budget: Arc::clone(&budget),
@@ -245,7 +243,7 @@ async fn supervise(
                 None => why,
             },
         };
-        state_sender.send_replace(State::Down {
+        state_sender.send_replace(ConnectionState::Down {
             why,
             again: Instant::now() + pause,
         });
@@ -254,6 +252,6 @@ async fn supervise(
             () = stop.cancelled() => return,
         }
         pause = (pause * 2).min(MAX_PAUSE);
-        state_sender.send_replace(State::Starting);
+        state_sender.send_replace(ConnectionState::Starting);
     }
 }

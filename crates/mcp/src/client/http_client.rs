@@ -1,32 +1,31 @@
-//! The HTTP client for servers with an address. It differs from that of `rmcp` in three things: an answer to a message has a length limit,
-//! whether it is JSON, a stream of events or an error; the events of all streams are counted; and whatever waits for the server ends with the
-//! connection.
+//! The HTTP client for servers with an address. It differs from that of `rmcp` in three things: an answer to a message has a limit in bytes
+//! and in memory, whether it is JSON, a stream of events or an error; the events of all streams are counted; and whatever waits for the server
+//! ends with the connection.
 
+use super::events::{Events, bounded_events};
 use super::message_budget::{BYTES_PER_MESSAGE, MessageBudget};
-use super::program::MAX_LINE_BYTES;
+use crate::message_size::{MAX_MESSAGE_BYTES, MAX_MESSAGE_MEMORY, TooLarge};
 use bytes::{Bytes, BytesMut};
-use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt as _};
+use cellblock_protocol::{JsonError, parse_json_within};
+use futures_util::StreamExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
+use reqwest::{Client, RequestBuilder, Response};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::common::http_header::{
-    EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE,
+    EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
 };
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
     StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 type Failure = StreamableHttpError<reqwest::Error>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// How many times one message is sent on to another path of the same server.
@@ -69,6 +68,24 @@ impl BoundedHttpClient {
             .map(|client| BoundedHttpClient { client, budget })
             .map_err(|error| format!("no HTTP client could be made: {error}"))
     }
+
+    /// Adds to a request what every request has.
+    fn request(
+        &self,
+        request: RequestBuilder,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> RequestBuilder {
+        let accepted = [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", ");
+        let mut request = request.header(ACCEPT, accepted);
+        if let Some(token) = auth_header {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in custom_headers {
+            request = request.header(name, value);
+        }
+        request
+    }
 }
 
 impl StreamableHttpClient for BoundedHttpClient {
@@ -86,16 +103,34 @@ impl StreamableHttpClient for BoundedHttpClient {
         if !self.budget.take(1) {
             return Err(ended());
         }
-        let asked = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            auth_header,
-            custom_headers,
-            MAX_LINE_BYTES,
-        );
-        let events = until_end(&self.budget, asked).await?;
-        Ok(counted(events, Arc::clone(&self.budget)))
+        let mut request = self.request(self.client.get(uri.as_ref()), auth_header, custom_headers);
+        if let Some(session_id) = session_id {
+            request = request.header(HEADER_SESSION_ID, session_id.as_ref());
+        }
+        if let Some(last_event_id) = last_event_id {
+            request = request.header(HEADER_LAST_EVENT_ID, last_event_id);
+        }
+        until_end(&self.budget, async {
+            let response = request.send().await?;
+            let kind = header_text(response.headers(), CONTENT_TYPE.as_str());
+            match response.status() {
+                StatusCode::METHOD_NOT_ALLOWED => return Err(Failure::ServerDoesNotSupportSse),
+                status if status.is_success() => {}
+                status => {
+                    return Err(match missing_credentials(status, response.headers()) {
+                        Some(failure) => failure,
+                        None => by_status(status, response.headers()),
+                    });
+                }
+            }
+            match kind {
+                Some(kind) if kind.starts_with(EVENT_STREAM_MIME_TYPE) => {
+                    Ok(bounded_events(response.bytes_stream(), None, &self.budget))
+                }
+                kind => Err(Failure::UnexpectedContentType(kind)),
+            }
+        })
+        .await
     }
 
     async fn delete_session(
@@ -118,14 +153,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let accepted = [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", ");
-        let mut request = self.client.post(uri.as_ref()).header(ACCEPT, accepted);
-        if let Some(token) = auth_header {
-            request = request.bearer_auth(token);
-        }
-        for (name, value) in custom_headers {
-            request = request.header(name, value);
-        }
+        let mut request = self.request(self.client.post(uri.as_ref()), auth_header, custom_headers);
         let has_session = session_id.is_some();
         if let Some(session_id) = session_id {
             request = request.header(HEADER_SESSION_ID, session_id.as_ref());
@@ -133,7 +161,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         let request = request.json(&message);
         until_end(&self.budget, async {
             let response = request.send().await?;
-            Answer {
+            HttpAnswer {
                 status: response.status(),
                 session_id: header_text(response.headers(), HEADER_SESSION_ID),
                 kind: header_text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default(),
@@ -162,7 +190,7 @@ async fn until_end<T>(
 }
 
 /// An answer to a message, of which nothing but the head is read.
-struct Answer {
+struct HttpAnswer {
     response: Response,
     status: StatusCode,
     kind: String,
@@ -174,9 +202,9 @@ struct Answer {
     budget: Arc<MessageBudget>,
 }
 
-impl Answer {
+impl HttpAnswer {
     async fn read(self) -> Result<StreamableHttpPostResponse, Failure> {
-        if let Some(failure) = self.missing_credentials() {
+        if let Some(failure) = missing_credentials(self.status, self.response.headers()) {
             return Err(failure);
         }
         if [StatusCode::ACCEPTED, StatusCode::NO_CONTENT].contains(&self.status) {
@@ -192,8 +220,8 @@ impl Answer {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if self.kind.starts_with(EVENT_STREAM_MIME_TYPE) {
-            let events = bounded_events(self.response.bytes_stream(), self.message);
-            let events = counted(events, self.budget);
+            let request = self.request().map(|(id, _)| id.clone());
+            let events = bounded_events(self.response.bytes_stream(), request, &self.budget);
             return Ok(StreamableHttpPostResponse::Sse(events, self.session_id));
         }
         if !self.kind.starts_with(JSON_MIME_TYPE) {
@@ -205,28 +233,16 @@ impl Answer {
             true => None,
             false => Some(&*self.budget),
         };
-        let body = bounded_body(self.response, MAX_LINE_BYTES, counted).await?;
-        match serde_json::from_slice(&body) {
+        let body = bounded_body(self.response, MAX_MESSAGE_BYTES, counted).await?;
+        match parse_json_within(&body, MAX_MESSAGE_MEMORY) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, self.session_id)),
             // It needs no answer.
             Err(_) if !is_request(&self.message) => Ok(StreamableHttpPostResponse::Accepted),
-            Err(error) => Err(unexpected(format!(
+            Err(JsonError::TooManyValues { .. }) => Err(unexpected(TooLarge::Memory.to_string())),
+            Err(JsonError::Json(error)) => Err(unexpected(format!(
                 "it is no message of the protocol ({error}): {}",
                 beginning(&body)
             ))),
-        }
-    }
-
-    fn missing_credentials(&self) -> Option<Failure> {
-        let challenge = header_text(self.response.headers(), WWW_AUTHENTICATE.as_str())?;
-        match self.status {
-            StatusCode::UNAUTHORIZED => {
-                Some(Failure::AuthRequired(AuthRequiredError::new(challenge)))
-            }
-            StatusCode::FORBIDDEN => Some(Failure::InsufficientScope(InsufficientScopeError::new(
-                challenge, None,
-            ))),
-            _ => None,
         }
     }
 
@@ -235,10 +251,9 @@ impl Answer {
         let status = self.status;
         let is_json = self.kind.starts_with(JSON_MIME_TYPE);
         let is_late = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-        let retry_after = header_text(self.response.headers(), RETRY_AFTER.as_str());
-        let by_status = || Failure::from(HttpStatusError::new(status.as_u16(), retry_after));
+        let late = by_status(status, self.response.headers());
         if is_late && (!is_json || status == StatusCode::TOO_MANY_REQUESTS) {
-            return Err(by_status());
+            return Err(late);
         }
         let request = self.request().map(|(id, request)| {
             (
@@ -255,7 +270,7 @@ impl Answer {
             .await
             .unwrap_or_default();
         let is_refusal = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
-        let error = match serde_json::from_slice(&body) {
+        let error = match parse_json_within(&body, MAX_MESSAGE_MEMORY) {
             Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
             _ => None,
         };
@@ -276,7 +291,7 @@ impl Answer {
                 ServerJsonRpcMessage::Error(error),
                 self.session_id,
             )),
-            _ if is_late => Err(by_status()),
+            _ if is_late => Err(late),
             _ => Err(unexpected(format!("HTTP {status}: {}", beginning(&body)))),
         }
     }
@@ -287,6 +302,24 @@ impl Answer {
             _ => None,
         }
     }
+}
+
+/// The failure of a request without the credentials that the server asks for.
+fn missing_credentials(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
+    let challenge = header_text(headers, WWW_AUTHENTICATE.as_str())?;
+    match status {
+        StatusCode::UNAUTHORIZED => Some(Failure::AuthRequired(AuthRequiredError::new(challenge))),
+        StatusCode::FORBIDDEN => Some(Failure::InsufficientScope(InsufficientScopeError::new(
+            challenge, None,
+        ))),
+        _ => None,
+    }
+}
+
+/// The failure that the status of an answer tells.
+fn by_status(status: StatusCode, headers: &HeaderMap) -> Failure {
+    let retry_after = header_text(headers, RETRY_AFTER.as_str());
+    Failure::from(HttpStatusError::new(status.as_u16(), retry_after))
 }
 
 fn is_request(message: &ClientJsonRpcMessage) -> bool {
@@ -311,10 +344,6 @@ fn beginning(body: &[u8]) -> String {
     text.chars().take(MAX_SHOWN_CHARS).collect()
 }
 
-fn too_long(limit: usize) -> String {
-    format!("its answer is longer than {} MiB", limit >> 20)
-}
-
 /// The whole body of an answer, or an error when it is longer than `limit`. Its bytes are taken from the budget, if there is one.
 async fn bounded_body(
     response: Response,
@@ -326,7 +355,10 @@ async fn bounded_body(
     while let Some(piece) = pieces.next().await {
         let piece = piece?;
         if body.len() + piece.len() > limit {
-            return Err(unexpected(too_long(limit)));
+            return Err(unexpected(format!(
+                "its answer is longer than {} MiB",
+                limit >> 20
+            )));
         }
         let before = body.len() / BYTES_PER_MESSAGE;
         body.extend_from_slice(&piece);
@@ -337,106 +369,4 @@ async fn bounded_body(
         }
     }
     Ok(body.freeze())
-}
-
-/// Counts the bytes of the event that is read.
-#[derive(Default)]
-struct EventLength {
-    event: usize,
-    line: usize,
-}
-
-impl EventLength {
-    /// Counts bytes that came. `false` when an event is longer than `limit`.
-    fn add(&mut self, bytes: &[u8], limit: usize) -> bool {
-        for byte in bytes {
-            match byte {
-                // It may belong to a line's end, and is no line of its own then.
-                b'\r' => {}
-                b'\n' if self.line == 0 => self.event = 0,
-                b'\n' => self.line = 0,
-                _ => {
-                    self.line += 1;
-                    self.event += 1;
-                }
-            }
-            if self.event > limit {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum EventError {
-    #[error(transparent)]
-    Lost(#[from] reqwest::Error),
-    #[error("{}", too_long(MAX_LINE_BYTES))]
-    TooLong,
-}
-
-/// The events of an answer. In the place of one that is too long comes the error that answers the message: the caller hears of it, and the
-/// stream is not asked for again.
-fn bounded_events(
-    pieces: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    message: ClientJsonRpcMessage,
-) -> Events {
-    let mut length = EventLength::default();
-    let bounded = pieces.map(move |piece| {
-        let piece = piece?;
-        match length.add(&piece, MAX_LINE_BYTES) {
-            true => Ok(piece),
-            false => Err(EventError::TooLong),
-        }
-    });
-    let is_too_long = |error: &SseError| match error {
-        SseError::Body(error) => matches!(error.downcast_ref(), Some(EventError::TooLong)),
-        _ => false,
-    };
-    SseStream::from_bytes_stream(bounded)
-        .map(move |event| match event {
-            Err(error) if is_too_long(&error) => Ok(refusal(&message)),
-            event => event,
-        })
-        .boxed()
-}
-
-/// Counts events. The stream ends when there are too many, and with the connection.
-fn counted(events: Events, budget: Arc<MessageBudget>) -> Events {
-    events
-        .take_until(budget.ended())
-        .take_while(move |event| {
-            let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
-            std::future::ready(budget.take_event(data.unwrap_or_default()))
-        })
-        .boxed()
-}
-
-/// An event that says in a server's name that its answer is too long.
-fn refusal(message: &ClientJsonRpcMessage) -> Sse {
-    let id = match message {
-        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
-    };
-    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, too_long(MAX_LINE_BYTES), None);
-    let message = ServerJsonRpcMessage::error(error, id);
-    Sse {
-        data: serde_json::to_string(&message).ok(),
-        ..Sse::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_ends_with_an_empty_line_and_no_other() {
-        let fits = |text: &str| EventLength::default().add(text.as_bytes(), 8);
-        assert!(fits("data: ab\n\ndata: ab\r\n\r\ndata: ab"));
-        assert!(!fits("data: abc"));
-        assert!(!fits("data:\r\ndata:\r\n"));
-        assert!(!fits("data:\n:\ndata:\n"));
-    }
 }

@@ -2,6 +2,7 @@
 //! more is ended, so that reading it costs the host a bounded share of a processor and of memory.
 
 use super::MessageLimit;
+use crate::message_size::MessageHead;
 use crate::open_requests::{OpenRequests, UnreadAnswer};
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -10,8 +11,6 @@ use rmcp::model::{
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -53,13 +52,6 @@ struct Bucket {
     at: Instant,
 }
 
-/// The parts of a message that tell an answer.
-#[derive(Deserialize)]
-struct MaybeAnswer {
-    id: RequestId,
-    method: Option<IgnoredAny>,
-}
-
 impl MessageBudget {
     pub(super) fn new(limit: MessageLimit) -> Arc<MessageBudget> {
         Arc::new(MessageBudget {
@@ -84,14 +76,12 @@ impl MessageBudget {
         !self.has_ended()
     }
 
-    /// Counts an event of a server with an address, unless it answers a call. `false` when the connection must end.
-    pub(super) fn take_event(&self, data: &str) -> bool {
-        let answer: Option<MaybeAnswer> = serde_json::from_str(data).ok();
-        let is_answer = answer
-            .is_some_and(|answer| answer.method.is_none() && lock(&self.calls).remove(&answer.id));
-        match is_answer {
-            true => !self.has_ended(),
-            false => self.take(1 + data.len() / BYTES_PER_MESSAGE),
+    /// Counts an event of a server with an address, with data of so many bytes, unless it answers a call.
+    pub(super) fn take_event(&self, head: &MessageHead, bytes: usize) {
+        let is_answer =
+            !head.has_method && (head.id.as_ref()).is_some_and(|id| lock(&self.calls).remove(id));
+        if !is_answer {
+            self.take(1 + bytes / BYTES_PER_MESSAGE);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod connect;
 mod connection;
+mod events;
 mod http_client;
 mod message_budget;
 mod program;

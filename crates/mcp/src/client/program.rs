@@ -1,6 +1,7 @@
 //! A server that runs as a child process: its start, its end, and its output.
 
 use super::message_budget::{BYTES_PER_MESSAGE, MessageBudget, READS_NOTHING};
+use crate::message_size::{MessageSize, TooLarge};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -171,8 +172,6 @@ fn described(status: ExitStatus) -> String {
     }
 }
 
-/// The longest message that is read. A longer one is skipped.
-pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 /// The bytes that are kept of a line that is no message.
 const MAX_STRAY_BYTES: usize = 160;
 
@@ -180,7 +179,8 @@ const MAX_STRAY_BYTES: usize = 160;
 #[derive(Debug, Default)]
 pub(super) struct StdoutMonitor {
     stray: Mutex<Option<String>>,
-    too_long: Notify,
+    left_out: Mutex<Option<TooLarge>>,
+    leaves_out: Notify,
 }
 
 impl StdoutMonitor {
@@ -192,9 +192,16 @@ impl StdoutMonitor {
             .clone()
     }
 
-    /// Waits for a message that is too long to be read.
-    pub(super) async fn too_long(&self) {
-        self.too_long.notified().await;
+    /// Waits for a message that is too large to be read, and says why it is left out.
+    pub(super) async fn left_out(&self) -> TooLarge {
+        self.leaves_out.notified().await;
+        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        left_out.unwrap_or(TooLarge::Bytes)
+    }
+
+    fn leave_out(&self, problem: TooLarge) {
+        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+        self.leaves_out.notify_waiters();
     }
 }
 
@@ -213,8 +220,10 @@ struct Line {
     bytes: usize,
     /// How many messages it was counted as.
     cost: usize,
-    /// The bytes since its first one that is not blank.
-    length: usize,
+    /// What comes from its first byte that is not blank.
+    size: MessageSize,
+    /// Whether it is too large, and the rest of it is left out.
+    is_left_out: bool,
     /// Its beginning, if it cannot be a message.
     stray: Vec<u8>,
 }
@@ -234,7 +243,7 @@ impl<R: AsyncRead> MonitoredReader<R> {
     }
 
     /// Looks at bytes that came, at most one line. Those of a line that cannot be a message become blanks: a text in quotes is JSON, and
-    /// the transport would answer it. It answers objects that are no messages, and reads nothing meanwhile; [`MonitoredWriter`] bounds how
+    /// the transport would answer it. So does the rest of a message that is too large: what is cut off is not parsed. It answers objects that are no messages, and reads nothing meanwhile; [`MonitoredWriter`] bounds how
     /// long that takes.
     fn scan(&mut self, bytes: &mut [u8]) {
         let (piece, is_whole) = match bytes {
@@ -257,25 +266,26 @@ impl<R: AsyncRead> MonitoredReader<R> {
     /// Returns whether the piece can be part of a message.
     fn scan_piece(&mut self, piece: &[u8]) -> bool {
         let line = &mut self.line;
-        let is_message = if line.length > 0 {
-            line.stray.is_empty()
-        } else {
+        let is_message = if line.size.is_empty() {
             // Blanks before a message are part of no line yet.
             match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 Some(first) => matches!(first, b'{' | b'['),
                 None => return true,
             }
+        } else {
+            line.stray.is_empty()
         };
         if !is_message {
             let rest = MAX_STRAY_BYTES - line.stray.len().min(MAX_STRAY_BYTES);
             line.stray.extend(piece.iter().take(rest));
         }
-        let before = line.length;
-        line.length = before.saturating_add(piece.len());
-        if before <= MAX_LINE_BYTES && line.length > MAX_LINE_BYTES {
-            self.monitor.too_long.notify_waiters();
+        if !line.is_left_out
+            && let Err(problem) = line.size.add(piece)
+        {
+            line.is_left_out = true;
+            self.monitor.leave_out(problem);
         }
-        is_message
+        is_message && !line.is_left_out
     }
 
     fn end_line(&mut self) {

@@ -1,5 +1,6 @@
 //! How many requests of one client are under way: a client that sends more, or reads no answers, must not fill the memory of the server.
 
+use super::bounded_messages::{Refused, refusal};
 use crate::open_requests::OpenRequests;
 use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -20,15 +21,18 @@ type Refusal = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct BoundedRequests<T> {
     transport: T,
     under_way: OpenRequests,
+    /// Messages that were refused before they were parsed.
+    refused: Refused,
     /// The refusal that is being sent. Receiving may be given up meanwhile, and goes on with it then.
     refusal: Option<Refusal>,
 }
 
 impl<T> BoundedRequests<T> {
-    pub(super) fn new(transport: T) -> BoundedRequests<T> {
+    pub(super) fn new(transport: T, refused: Refused) -> BoundedRequests<T> {
         BoundedRequests {
             transport,
             under_way: OpenRequests::default(),
+            refused,
             refusal: None,
         }
     }
@@ -49,6 +53,21 @@ impl<T> BoundedRequests<T> {
         }
         self.under_way.begin(id.clone());
         Ok(())
+    }
+}
+
+impl<T: Transport<RoleServer>> BoundedRequests<T> {
+    /// Begins to send an error.
+    fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
+        let id =
+            id.filter(|id| !matches!(id, RequestId::String(text) if text.len() > MAX_ID_BYTES));
+        let sending = self
+            .transport
+            .send(model::ServerJsonRpcMessage::error(error, id));
+        self.refusal = Some(Box::pin(async move {
+            // The client may have disconnected.
+            let _ = sending.await;
+        }));
     }
 }
 
@@ -77,20 +96,20 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedRequests<T> {
                 refusal.await;
                 self.refusal = None;
             }
-            let message = self.transport.receive().await?;
+            if let Some(refused) = self.refused.next() {
+                let reason = refusal(refused.problem);
+                self.refuse(refused.id, ErrorData::invalid_request(reason, None));
+                continue;
+            }
+            let message = tokio::select! {
+                biased;
+                () = self.refused.added() => continue,
+                message = self.transport.receive() => message?,
+            };
             match &message {
                 JsonRpcMessage::Request(request) => {
                     if let Err(error) = self.begin(&request.id) {
-                        let id = match &request.id {
-                            RequestId::String(text) if text.len() > MAX_ID_BYTES => None,
-                            id => Some(id.clone()),
-                        };
-                        let answer = model::ServerJsonRpcMessage::error(error, id);
-                        let sending = self.transport.send(answer);
-                        self.refusal = Some(Box::pin(async move {
-                            // The client may have disconnected.
-                            let _ = sending.await;
-                        }));
+                        self.refuse(Some(request.id.clone()), error);
                         continue;
                     }
                 }

@@ -51,6 +51,24 @@ impl ClientHandler {
         self.versions = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
         self
     }
+
+    /// Waits for the outcome of a request, and drops it when the client cancels the request or the server stops. The client does not read
+    /// the error.
+    async fn until_cancelled<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        answering: impl Future<Output = T>,
+    ) -> Result<T, ErrorData> {
+        tokio::select! {
+            outcome = answering => Ok(outcome),
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the request was cancelled", None))
+            }
+            () = self.server.inner.stop.cancelled() => {
+                Err(ErrorData::internal_error("the server is stopping", None))
+            }
+        }
+    }
 }
 
 impl ServerHandler for ClientHandler {
@@ -95,7 +113,7 @@ impl ServerHandler for ClientHandler {
             .get(&request.name)
             .is_some_and(|tool| tool.uses == Uses::Interpreter);
         let _counted = match self.sessions.user().filter(|_| uses_interpreter) {
-            Some(user) => match user.begin_call().await {
+            Some(user) => match self.until_cancelled(&context, user.begin_call()).await? {
                 Ok(counted) => Some(counted),
                 Err(problem) => return Ok(refused(&problem)),
             },
@@ -109,16 +127,9 @@ impl ServerHandler for ClientHandler {
         };
         let progress = ProgressReporter::of(&context);
         let event_handler = progress.as_ref().map(ProgressReporter::event_handler);
-        let answer = tokio::select! {
-            answer = runner.call_with_events(call, event_handler) => answer,
-            // Dropping the call interrupts its cell. The client does not read this error.
-            () = context.ct.cancelled() => {
-                return Err(ErrorData::internal_error("the call was cancelled", None));
-            }
-            () = self.server.inner.stop.cancelled() => {
-                return Err(ErrorData::internal_error("the server is stopping", None));
-            }
-        };
+        // A call that is dropped interrupts its cell.
+        let answering = runner.call_with_events(call, event_handler);
+        let answer = self.until_cancelled(&context, answering).await?;
         if let Some(progress) = progress {
             progress.finish().await;
         }
@@ -140,20 +151,21 @@ impl ServerHandler for ClientHandler {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        resources::list(&self.sessions, self.server.inner.files, cursor).await
+        let listing = resources::list(&self.sessions, self.server.inner.files, cursor);
+        self.until_cancelled(&context, listing).await?
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.sessions, &request.uri)
-            .await
-            .map(Into::into)
+        let reading = resources::read(&self.sessions, &request.uri);
+        let read = self.until_cancelled(&context, reading).await?;
+        read.map(Into::into)
     }
 
     /// Answers requests with an unknown method, and known methods whose parameters do not fit.

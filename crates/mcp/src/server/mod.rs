@@ -1,5 +1,6 @@
 //! Cellblock as an MCP server: it offers the tools of a registry, and each client has a session.
 
+mod bounded_messages;
 mod bounded_requests;
 mod call_output;
 mod client_handler;
@@ -9,6 +10,8 @@ mod quota;
 mod resources;
 mod tools;
 
+use crate::message_size::MAX_MESSAGE_BYTES;
+use bounded_messages::{BoundedLines, Refused};
 use bounded_requests::BoundedRequests;
 use cellblock_tools::ToolRunner;
 use client_handler::ClientHandler;
@@ -131,9 +134,6 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The longest message of a client: the largest arguments, in JSON.
-const MAX_LINE_BYTES: usize = 48 << 20;
-
 impl Server {
     /// Serves the program that started this process, on standard input and output.
     pub async fn serve_stdio(&self) -> io::Result<()> {
@@ -150,9 +150,11 @@ impl Server {
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> io::Result<()> {
         let handler = self.new_client().map_err(io::Error::other)?;
+        let refused = Refused::default();
+        let input = BoundedLines::new(input, refused.clone());
         let transport =
-            AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
-        let transport = BoundedRequests::new(transport);
+            AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_MESSAGE_BYTES);
+        let transport = BoundedRequests::new(transport, refused);
         let served = serve_server_with_ct(handler, transport, self.inner.stop.clone()).await;
         let outcome = match served {
             Ok(running) => running

@@ -1,10 +1,10 @@
 //! Other servers that send far more than they are asked for. Each is ended with a reason, and everything else goes on.
 
+use crate::address::{EVENTS, address};
 use crate::support::{crooked, eventually, runner, runner_of, text, wait};
-use cellblock_mcp::{MessageLimit, RemoteServer, Trust, connect};
+use cellblock_mcp::{Connected, MessageLimit, RemoteServer, connect};
 use serde_json::json;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -136,98 +136,43 @@ fn a_list_without_end_is_cut() {
     wait(connected.close());
 }
 
-/// Reads one request, and returns its first line and its body.
-fn request(stream: &TcpStream) -> Option<(String, String)> {
-    let mut reader = BufReader::new(stream);
-    let (mut first, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if first.is_empty() {
-            first.clone_from(&line);
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some((first, String::from_utf8(body).ok()?))
-}
-
-/// A server with an address that answers a call by events without end. The counter tells how many it could send.
-fn flooding_address() -> (RemoteServer, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+/// A server with an address that answers a call by this text again and again. The counter tells how many bytes it could send.
+fn flooding_address(text: &'static str) -> (RemoteServer, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let counter = Arc::clone(&counter);
-            std::thread::spawn(move || answer(stream.unwrap(), &counter));
+    let server = address(move |mut stream, _| {
+        let _ = stream.write_all(EVENTS.as_bytes());
+        let texts = text.repeat((1 << 14) / text.len());
+        while counter.load(Relaxed) < 200 << 20 && stream.write_all(texts.as_bytes()).is_ok() {
+            counter.fetch_add(texts.len(), Relaxed);
         }
     });
-    let mut server = RemoteServer::address("far", format!("http://{address}/mcp"));
-    server.trust = Trust::Everything;
     (server, sent)
-}
-
-fn answer(mut stream: TcpStream, counter: &AtomicUsize) {
-    let Some((_, body)) = request(&stream) else {
-        return;
-    };
-    let asked: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
-    let result = match asked["method"].as_str() {
-        Some("initialize") => json!({
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "far", "version": "1"},
-        }),
-        Some("tools/list") => {
-            json!({"tools": [{"name": "work", "inputSchema": {"type": "object", "properties": {}}}]})
-        }
-        Some("tools/call") => {
-            let head =
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-            let _ = stream.write_all(head.as_bytes());
-            let params = json!({"level": "info", "data": "x"});
-            let note =
-                json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
-            let events = format!("data: {note}\n\n").repeat(100);
-            while counter.load(Relaxed) < 2_000_000 && stream.write_all(events.as_bytes()).is_ok() {
-                counter.fetch_add(100, Relaxed);
-            }
-            return;
-        }
-        _ => {
-            let _ = stream.write_all(
-                b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            );
-            return;
-        }
-    };
-    let body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
-    let _ = write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
 }
 
 #[test]
 fn events_without_end_of_a_server_with_an_address_are_given_up() {
-    let (server, sent) = flooding_address();
-    let connected = wait(connect([patient(server)]));
-    assert_eq!(connected.problems, []);
-    let said = text(&runner(&connected), "far_work", json!({}));
-    assert!(said.contains(TOO_MANY), "{said}");
-    // What lies in sockets was sent and not read.
-    let sent = sent.load(Relaxed);
-    assert!(sent < 500_000, "{sent}");
-    wait(connected.close());
+    const NOTE: &str = r#"data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
+    for text in [
+        [NOTE, "\n\n"].concat().leak(),
+        // Comments, lines that belong to no event, and events without data.
+        ": a comment\n",
+        "\n",
+        "\r",
+        "id: 1\n\n",
+    ] {
+        let (server, sent) = flooding_address(text);
+        let connected = wait(connect([patient(server)]));
+        assert_eq!(connected.problems, []);
+        let said = text_of_call(&connected);
+        assert!(said.contains(TOO_MANY), "{text:?}: {said}");
+        // What lies in sockets was sent and not read.
+        let sent = sent.load(Relaxed);
+        assert!(sent < 60 << 20, "{text:?}: {sent}");
+        wait(connected.close());
+    }
+}
+
+fn text_of_call(connected: &Connected) -> String {
+    text(&runner(connected), "far_work", json!({}))
 }

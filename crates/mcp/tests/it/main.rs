@@ -8,10 +8,12 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod address;
 mod client_faults;
 mod client_floods;
 mod client_tools;
 mod server_clients;
 mod server_http;
 mod server_streams;
+mod small_values;
 mod support;

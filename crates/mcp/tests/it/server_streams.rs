@@ -1,8 +1,12 @@
 //! A client on two streams, as on standard input and output.
 
-use crate::support::{Ours, wait};
+use crate::support::{Ours, eventually, wait};
+use cellblock_mcp::{Files, Server};
 use cellblock_test_support::runtime;
+use cellblock_tools::{Registry, SessionFuture, ToolRunner};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
@@ -19,7 +23,10 @@ struct Client {
 
 impl Client {
     fn new() -> Client {
-        let ours = Ours::new();
+        Client::of(Ours::new())
+    }
+
+    fn of(ours: Ours) -> Client {
         // What a client sends waits here while the server refuses to read more.
         let (to, input) = duplex(1 << 23);
         let (output, from) = duplex(1 << 16);
@@ -141,6 +148,35 @@ fn lines_that_are_no_requests_do_no_harm() {
 }
 
 #[test]
+fn a_message_that_is_too_large_is_refused() {
+    let mut client = Client::new();
+    let refused = |client: &mut Client, text: &str, id: Value| {
+        client.send(text);
+        let answer = client.next();
+        assert_eq!(answer["id"], id);
+        answer["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let lists = format!("[{}[]]", "[],".repeat(1_000_000));
+    let values = "the values of the message would take more than 128 MiB of memory";
+    let text = format!(r#"{{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {lists}}}"#);
+    assert_eq!(refused(&mut client, &text, json!(2)), values);
+    // Its id comes after the values.
+    let text = format!(r#"{{"params": {lists}, "id": 3, "method": "x", "jsonrpc": "2.0"}}"#);
+    assert_eq!(refused(&mut client, &text, Value::Null), values);
+    let code = "x".repeat(49 << 20);
+    let text = format!(r#"{{"jsonrpc": "2.0", "id": 4, "method": "x", "params": "{code}"}}"#);
+    assert_eq!(
+        refused(&mut client, &text, json!(4)),
+        "the message is longer than 48 MiB"
+    );
+    client.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "ping"}).to_string());
+    assert_eq!(
+        client.next(),
+        json!({"jsonrpc": "2.0", "id": 5, "result": {}})
+    );
+}
+
+#[test]
 fn a_client_that_asks_for_very_much_at_once_is_told_to_wait() {
     let mut client = Client::new();
     client.start("print('begun', flush=True)\nimport time\ntime.sleep(600)");
@@ -211,4 +247,57 @@ fn a_client_that_cancels_what_it_does_not_read_is_told_to_wait() {
         }
     }
     assert!(refused > 0);
+}
+
+/// Tells when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A server whose clients have files, and wait for ever for their session. Tells whether a client waits, and whether it has stopped to wait.
+fn without_end() -> (Ours, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let (waits, stopped) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (begun, ended) = (Arc::clone(&waits), Arc::clone(&stopped));
+    let open = move || -> SessionFuture {
+        let (begun, ended) = (Arc::clone(&begun), Dropped(Arc::clone(&ended)));
+        Box::pin(async move {
+            begun.store(true, SeqCst);
+            let _ended = ended;
+            std::future::pending().await
+        })
+    };
+    let server = Server::new(Files::Given, move |_| {
+        let registry = Registry::builder().built_in().build().unwrap();
+        let runner = ToolRunner::builder(registry).open_sessions(open.clone());
+        runner.build()
+    });
+    let runners = Arc::default();
+    (Ours { server, runners }, waits, stopped)
+}
+
+#[test]
+fn a_request_for_resources_stops_when_it_is_cancelled() {
+    let uri = json!({"uri": "workspace://main/table.csv"});
+    for (method, params) in [("resources/list", json!({})), ("resources/read", uri)] {
+        let (ours, waits, stopped) = without_end();
+        let mut client = Client::of(ours);
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        client.send(&request.to_string());
+        eventually("the request waits", || waits.load(SeqCst));
+        assert!(!stopped.load(SeqCst));
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+        client.send(&cancelled.to_string());
+        eventually("the request stops", || stopped.load(SeqCst));
+        // Another request of that kind waits as well, until the server is stopped.
+        stopped.store(false, SeqCst);
+        waits.store(false, SeqCst);
+        client.send(&request.to_string());
+        eventually("the request waits", || waits.load(SeqCst));
+        client.ours.server.stop();
+        eventually("the request stops", || stopped.load(SeqCst));
+    }
 }

@@ -6,6 +6,7 @@ use super::reply_builder::ReplyBuilder;
 use super::sse::{SseData, SseDecoder};
 use crate::{ModelError, Reply, ReplyEvent, ReplyRepair, TimeoutPhase};
 use bytes::Bytes;
+use cellblock_protocol::{JsonError, parse_json_within};
 use futures_core::Stream;
 use futures_util::StreamExt;
 use reqwest::header::CONTENT_TYPE;
@@ -16,6 +17,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// The bytes that are read of a response that is no reply.
 const MAX_ERROR_BYTES: usize = 64 << 10;
+/// The most memory that an event, or a reply without events, may take once it is parsed.
+const MAX_JSON_MEMORY: usize = 64 << 20;
 
 /// Why one attempt failed.
 pub(super) struct AttemptError {
@@ -129,10 +132,14 @@ impl Attempt<'_> {
         if data.text.trim() == "[DONE]" {
             return Ok(true);
         }
-        let Ok(chunk) = serde_json::from_str::<Value>(&data.text) else {
-            let excerpt = self.endpoint.excerpt_without_key(&data.text);
-            builder.note(ReplyRepair::UnreadableChunk { excerpt });
-            return Ok(false);
+        let chunk: Value = match parse_json_within(data.text.as_bytes(), MAX_JSON_MEMORY) {
+            Ok(chunk) => chunk,
+            Err(JsonError::TooManyValues { .. }) => return Err(self.too_many_values()),
+            Err(JsonError::Json(_)) => {
+                let excerpt = self.endpoint.excerpt_without_key(&data.text);
+                builder.note(ReplyRepair::UnreadableChunk { excerpt });
+                return Ok(false);
+            }
         };
         if let Some(status) = error_status(&chunk) {
             return Err(self.endpoint.error_of_response(status, &data.text, None));
@@ -144,8 +151,10 @@ impl Attempt<'_> {
     /// Takes a response without events: a whole reply as JSON, or something else.
     async fn take_whole(&self, bytes: &[u8], builder: &mut ReplyBuilder) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
-        let Ok(whole) = serde_json::from_str::<Value>(&text) else {
-            return Err(self.endpoint.invalid_response(&text));
+        let whole: Value = match parse_json_within(text.as_bytes(), MAX_JSON_MEMORY) {
+            Ok(whole) => whole,
+            Err(JsonError::TooManyValues { .. }) => return Err(self.too_many_values()),
+            Err(JsonError::Json(_)) => return Err(self.endpoint.invalid_response(&text)),
         };
         if let Some(status) = error_status(&whole) {
             return Err(self.endpoint.error_of_response(status, &text, None));
@@ -155,6 +164,13 @@ impl Attempt<'_> {
         }
         self.send_events(builder.push(&whole)).await;
         Ok(())
+    }
+
+    fn too_many_values(&self) -> ModelError {
+        ModelError::InvalidResponse {
+            url: self.endpoint.url.clone(),
+            problem: "a part of it would take more than 64 MiB of memory once it is parsed".into(),
+        }
     }
 
     async fn complete(

@@ -8,12 +8,12 @@ const CLOSE: &str = "</think>";
 /// Separates reasoning from text while both are streamed.
 #[derive(Default)]
 pub(super) struct ThinkTagSplitter {
-    state: State,
+    state: TagState,
     held: String,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum TagState {
     /// Only white space so far.
     #[default]
     Before,
@@ -33,7 +33,7 @@ pub(super) enum ReplyPiece {
 impl ThinkTagSplitter {
     /// Adds text, and returns the pieces that are certain. What may be half a tag is held back.
     pub(super) fn push(&mut self, text: &str) -> Vec<ReplyPiece> {
-        if self.state == State::After {
+        if self.state == TagState::After {
             return vec![ReplyPiece::Text(text.to_owned())];
         }
         self.held.push_str(text);
@@ -49,31 +49,31 @@ impl ThinkTagSplitter {
             return None;
         }
         Some(match self.state {
-            State::Inside => ReplyPiece::Reasoning(held),
+            TagState::Inside => ReplyPiece::Reasoning(held),
             _ => ReplyPiece::Text(held),
         })
     }
 
     fn step(&mut self, pieces: &mut Vec<ReplyPiece>) -> bool {
         match self.state {
-            State::Before => {
+            TagState::Before => {
                 let start = self.held.trim_start();
                 if let Some(rest) = start.strip_prefix(OPEN) {
                     self.held = rest.to_owned();
-                    self.state = State::Inside;
+                    self.state = TagState::Inside;
                     return true;
                 }
                 if !OPEN.starts_with(start) {
-                    self.state = State::After;
+                    self.state = TagState::After;
                     pieces.push(ReplyPiece::Text(std::mem::take(&mut self.held)));
                 }
                 false
             }
-            State::Inside => {
+            TagState::Inside => {
                 if let Some((thought, rest)) = self.held.split_once(CLOSE) {
                     push_reasoning(pieces, thought);
                     self.held = rest.to_owned();
-                    self.state = State::JustAfter;
+                    self.state = TagState::JustAfter;
                     return true;
                 }
                 let whole = self.held.len() - partial_tag_bytes(&self.held);
@@ -81,16 +81,16 @@ impl ThinkTagSplitter {
                 push_reasoning(pieces, &std::mem::replace(&mut self.held, rest));
                 false
             }
-            State::JustAfter => {
+            TagState::JustAfter => {
                 let text = self.held.trim_start();
                 if !text.is_empty() {
                     pieces.push(ReplyPiece::Text(text.to_owned()));
-                    self.state = State::After;
+                    self.state = TagState::After;
                 }
                 self.held.clear();
                 false
             }
-            State::After => false,
+            TagState::After => false,
         }
     }
 }

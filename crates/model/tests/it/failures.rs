@@ -370,3 +370,19 @@ async fn nonsense_in_the_stream_is_left_out_and_noted() {
     let reply = complete(&server.model(), question()).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.repairs.len()), ("4", 1));
 }
+
+#[tokio::test]
+async fn a_reply_of_many_small_values_is_not_parsed() {
+    let lists = "[],".repeat(500_000);
+    let whole = format!(r#"{{"choices": [], "x": [{lists}[]]}}"#);
+    let event = format!("data: {whole}\n\n");
+    for (kind, body) in [("application/json", whole), ("text/event-stream", event)] {
+        let server = Server::start([Answer::bytes(200, kind, body)]).await;
+        let error = complete(&with_key(&server), question()).await.unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("would take more than 64 MiB of memory"),
+            "{said}"
+        );
+    }
+}

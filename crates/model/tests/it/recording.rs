@@ -11,9 +11,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-struct Place(tempfile::TempDir);
+struct RecordingDirectory(tempfile::TempDir);
 
-impl Place {
+impl RecordingDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -23,7 +23,7 @@ impl Place {
     }
 }
 
-async fn record(place: &Place, replies: &[&str], requests: &[Request]) {
+async fn record(place: &RecordingDirectory, replies: &[&str], requests: &[Request]) {
     let model = ScriptedModel::new(replies.iter().map(|text| Reply::text(*text)));
     let recorder = RecordingModel::new(Arc::new(model), place.file(), "scripted").unwrap();
     for request in requests {
@@ -49,7 +49,7 @@ async fn what_was_recorded_over_the_wire_is_played_back() {
     let server = Server::start([Answer::stream(tools), Answer::text(["It is 4."])]).await;
     let key = ApiKey::new("sk-very-secret", "the variable OPENAI_API_KEY");
     let client = OpenAiModel::new(server.settings().with_key(Some(key))).unwrap();
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let recorder =
         RecordingModel::new(Arc::new(client), place.file(), "a server of the tests").unwrap();
     let called = complete(&recorder, question()).await.unwrap();
@@ -78,7 +78,7 @@ async fn what_was_recorded_over_the_wire_is_played_back() {
 
 #[tokio::test]
 async fn a_reply_is_played_in_pieces() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     record(
         &place,
         &["A reply that is longer than one piece."],
@@ -101,7 +101,7 @@ async fn a_reply_is_played_in_pieces() {
 
 #[tokio::test]
 async fn another_request_is_an_error_that_shows_the_difference() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let second = next(&question(), "4", "and 3 + 3?");
     record(&place, &["4", "6"], &[question(), second]).await;
     let replay = ReplayModel::open(place.file()).unwrap();
@@ -125,7 +125,7 @@ async fn another_request_is_an_error_that_shows_the_difference() {
 
 #[tokio::test]
 async fn one_request_too_many_is_reported() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     record(&place, &["4"], &[question()]).await;
     let replay = ReplayModel::open(place.file()).unwrap();
     complete(&replay, question()).await.unwrap();
@@ -140,7 +140,7 @@ async fn one_request_too_many_is_reported() {
 
 #[tokio::test]
 async fn what_differs_from_machine_to_machine_does_not_count() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let with = |id: &str, end: &str, image: &str| Request {
         max_tokens: Some(image.len() as u32),
         ..Request::new(vec![Message::user_with_images(
@@ -157,7 +157,7 @@ async fn what_differs_from_machine_to_machine_does_not_count() {
 
 #[tokio::test]
 async fn runs_at_the_same_time_share_a_recording() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let other = Request::new(vec![Message::user("5 + 5?")]);
     record(&place, &["4", "10"], &[question(), other.clone()]).await;
     let replay = ReplayModel::open(place.file()).unwrap();
@@ -167,7 +167,7 @@ async fn runs_at_the_same_time_share_a_recording() {
 
 #[tokio::test]
 async fn errors_are_recorded_too() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let overflow = ModelError::ContextOverflow {
         model: "m".into(),
         limit: Some(10),
@@ -182,7 +182,7 @@ async fn errors_are_recorded_too() {
 
 #[tokio::test]
 async fn a_recording_is_never_written_over() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     record(&place, &["4"], &[question()]).await;
     let again = RecordingModel::new(Arc::new(ScriptedModel::new([])), place.file(), "scripted");
     let error = again.err().unwrap().to_string();
@@ -194,7 +194,7 @@ async fn a_recording_is_never_written_over() {
 
 #[test]
 fn a_file_that_is_no_recording_is_reported() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let told = || ReplayModel::open(place.file()).err().unwrap().to_string();
     assert!(told().contains("No such file"));
     for (content, problem) in [
@@ -216,7 +216,7 @@ fn a_file_that_is_no_recording_is_reported() {
 
 #[tokio::test]
 async fn where_only_the_conversation_is_compared_other_instructions_and_tools_are_fine() {
-    let place = Place::new();
+    let place = RecordingDirectory::new();
     let first = Request::new(vec![Message::system("Be brief."), Message::user("2 + 2?")]);
     let mut late = next(&first, "4", "and 1 more?");
     late.messages.push(Message::system("EXECUTION_RESULT: 5"));

@@ -29,7 +29,7 @@ pub(super) const FRAME_MEMORY: usize = 64 << 20;
 pub(super) fn frame_text(body: &[u8]) -> Result<&str, HeadError> {
     let text =
         std::str::from_utf8(body).map_err(|error| HeadError::Malformed(error.to_string()))?;
-    if is_parsed_within(text, FRAME_MEMORY) {
+    if is_parsed_within(body, FRAME_MEMORY) {
         Ok(text)
     } else {
         Err(HeadError::TooMuchMemory { max: FRAME_MEMORY })

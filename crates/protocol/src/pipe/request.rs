@@ -6,10 +6,13 @@ use serde_json::{Map, Number, Value};
 use super::operation::Operation;
 use crate::fields::Fields;
 use crate::invalid::{Invalid, short, shown};
+use crate::json_memory::{JsonError, parse_json_within};
 use crate::validate_session_id;
 
 /// The longest line that is read.
 pub const MAX_LINE_BYTES: usize = 16_000_000;
+/// The most memory that the values of a line may take once they are parsed.
+const MAX_LINE_MEMORY: usize = 256 << 20;
 
 /// One line of the pipe.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,10 +74,14 @@ pub fn parse_line(line: &[u8]) -> Result<Request, PipeError> {
         );
         return Err(broken(line, "too_long", message));
     }
-    let text = std::str::from_utf8(line)
+    std::str::from_utf8(line)
         .map_err(|error| broken(line, "malformed", format!("the line is not UTF-8: {error}")))?;
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| broken(line, "malformed", format!("the line is not JSON: {error}")))?;
+    let value = parse_json_within(line, MAX_LINE_MEMORY).map_err(|error| match error {
+        JsonError::TooManyValues { .. } => broken(line, "too_long", format!("the line: {error}")),
+        JsonError::Json(error) => {
+            broken(line, "malformed", format!("the line is not JSON: {error}"))
+        }
+    })?;
     match value {
         Value::Object(map) => from_object(map),
         other => {

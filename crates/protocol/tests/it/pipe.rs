@@ -370,6 +370,10 @@ fn a_broken_line_is_still_answered_to_its_id() {
     let mut long = br#"{"id":9,"op":"run","code":""#.to_vec();
     long.resize(MAX_LINE_BYTES + 1, b'x');
     assert_eq!(error(&long), (Some(RequestId::from(9)), "too_long"));
+    let lists = "[],".repeat(1_000_000);
+    let swelling = format!(r#"{{"id":8,"op":"run","code":[{lists}[]]}}"#);
+    let refused = (Some(RequestId::from(8)), "too_long");
+    assert_eq!(error(swelling.as_bytes()), refused);
 }
 
 #[test]

@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 /// The calls of a run that wait for a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
-    waiting: Mutex<HashMap<String, Waiting>>,
+    waiting: Mutex<HashMap<String, PendingApproval>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingApproval {
     decision: oneshot::Sender<Decision>,
     request: Value,
 }
@@ -40,7 +40,7 @@ impl Approvals {
         still.map(|waiting| waiting.request.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PendingApproval>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,7 +69,7 @@ impl Approver for PageApprover {
                 "arguments": request.arguments, "code": code,
             });
             let (decision, answer) = oneshot::channel();
-            let waiting = Waiting {
+            let waiting = PendingApproval {
                 decision,
                 request: told.clone(),
             };

@@ -16,21 +16,21 @@ use tokio::sync::oneshot;
 /// How long a program may take for an answer. A program that went away does not keep its run for ever.
 const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
 
-type Answer = Result<Value, String>;
+type ProgramAnswer = Result<Value, String>;
 
 /// The calls of a run that wait for the program.
 #[derive(Debug, Default)]
-pub(crate) struct ToolCalls(Mutex<HashMap<String, oneshot::Sender<Answer>>>);
+pub(crate) struct ToolCalls(Mutex<HashMap<String, oneshot::Sender<ProgramAnswer>>>);
 
 impl ToolCalls {
     /// Answers a call.
-    pub(crate) fn answer(&self, call: &str, answer: Answer) -> Result<(), ApiError> {
+    pub(crate) fn answer(&self, call: &str, answer: ProgramAnswer) -> Result<(), ApiError> {
         let waiting = self.lock().remove(call);
         let gone = || ApiError::not_found("call that waits for its result");
         waiting.ok_or_else(gone)?.send(answer).map_err(|_| gone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<ProgramAnswer>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,12 +76,12 @@ impl DynamicTool for ClientTool {
     }
 }
 
-async fn call(run: &LiveRun, name: &str, arguments: Map<String, Value>) -> Answer {
+async fn call(run: &LiveRun, name: &str, arguments: Map<String, Value>) -> ProgramAnswer {
     let id = random_id("t").map_err(|error| error.message)?;
     let (sender, answer) = oneshot::channel();
     run.calls.lock().insert(id.clone(), sender);
     // A run that is cancelled drops this future: nothing waits any more.
-    let _waiting = Waiting { run, id: &id };
+    let _waiting = ForgottenOnDrop { run, id: &id };
     let told = json!({"call": id, "name": name, "arguments": arguments});
     run.ring.publish_json("tool_call", None, told);
     match answer.await {
@@ -91,12 +91,12 @@ async fn call(run: &LiveRun, name: &str, arguments: Map<String, Value>) -> Answe
 }
 
 /// Forgets a call when dropped.
-struct Waiting<'a> {
+struct ForgottenOnDrop<'a> {
     run: &'a LiveRun,
     id: &'a str,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ForgottenOnDrop<'_> {
     fn drop(&mut self) {
         self.run.calls.lock().remove(self.id);
     }

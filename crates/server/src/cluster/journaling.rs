@@ -199,14 +199,14 @@ pub(super) type JournalEntry = (Vec<Record>, Option<Value>);
 /// Reads an entry of a journal.
 pub(super) async fn read_entry(blobs: &dyn Blobs, cell: &Value) -> Result<JournalEntry, String> {
     #[derive(serde::Deserialize)]
-    struct Entry {
+    struct WrittenEntry {
         records: Vec<Record>,
         files: Option<Value>,
     }
     let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");
     let cell = unpacked(blobs, cell.clone()).await;
     let cell = cell.map_err(|error| error.to_string())?;
-    let entry: Entry = serde_json::from_value(cell).map_err(unreadable)?;
+    let entry: WrittenEntry = serde_json::from_value(cell).map_err(unreadable)?;
     Ok((entry.records, entry.files))
 }
 

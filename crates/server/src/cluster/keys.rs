@@ -6,10 +6,10 @@ use tokio::sync::Notify;
 
 /// The keys of the cells that have happened, and of those that are under way on this node.
 #[derive(Debug, Default)]
-pub(crate) struct Keys(Arc<Mutex<State>>);
+pub(crate) struct Keys(Arc<Mutex<KnownKeys>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct KnownKeys {
     /// The number of the cell of each key.
     done: HashMap<String, u64>,
     under_way: HashMap<String, Arc<Notify>>,
@@ -26,7 +26,7 @@ pub(crate) enum KeyState {
 /// Marks a key as under way until it is dropped.
 #[derive(Debug)]
 pub(crate) struct KeyGuard {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<KnownKeys>>,
     key: String,
 }
 
@@ -72,7 +72,7 @@ impl Drop for KeyGuard {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<KnownKeys>) -> MutexGuard<'_, KnownKeys> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -10,7 +10,7 @@ use crate::live::LiveSession;
 use crate::sessions::report_json;
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus};
-use cellblock_cluster::engine::{Entry, Epoch, Placed, SessionState};
+use cellblock_cluster::engine::{Epoch, Placed, SessionEntry, SessionState};
 use cellblock_cluster::{
     BoxFuture, Interpreter, Interpreters, OwnRecord, Refusal, RequestKey, SessionId,
 };
@@ -436,7 +436,7 @@ impl Cluster {
                 SessionState::Live => self.gateway.release(&session, &placed).await,
             };
             if is_free {
-                let entry = Entry {
+                let entry = SessionEntry {
                     state: SessionState::Closed,
                     ..placed.entry
                 };

@@ -1,6 +1,6 @@
 //! Interpreters of JavaScript: a `node` beside the Python of a sandbox, with a small program that runs cells in it.
 
-use cellblock_protocol::{ProcessStream, Spawn};
+use cellblock_protocol::{ProcessStream, Spawn, parse_json_within};
 use cellblock_session::{AttachedProcess, Error, Process, ProcessEvent, ProcessEvents, Session};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 const PROGRAM: &str = include_str!("javascript.js");
 /// The longest line of the program. What is longer was not written by it.
 const MAX_LINE_BYTES: usize = 32 << 20;
+/// The most memory that the values of a line may take once they are parsed. A line that takes more counts as none of the program's.
+const MAX_LINE_MEMORY: usize = 64 << 20;
 
 /// Whether programs of a session find `node`.
 pub(super) async fn is_there(session: &Session) -> bool {
@@ -127,7 +129,7 @@ impl Drop for Interpreter {
 
 /// The message of a line. A line that is not the program's was written by something that the cell started.
 fn message_of(line: &[u8]) -> Message {
-    let told: Value = serde_json::from_slice(line).unwrap_or_default();
+    let told: Value = parse_json_within(line, MAX_LINE_MEMORY).unwrap_or_default();
     let text = |field: &str| told[field].as_str().unwrap_or_default().to_owned();
     match told["type"].as_str() {
         Some("stdout") => Message::Output {
@@ -173,5 +175,9 @@ mod tests {
             let expected = format!("Output {{ stream: \"stdout\", text: {other:?} }}");
             assert_eq!(read(other.as_bytes()), expected);
         }
+        // What would take gigabytes of memory was not written by it.
+        let lists = "[],".repeat(1_000_000);
+        let line = format!("{{\"type\":\"end\",\"json\":[{lists}[]]}}\n");
+        assert!(read(line.as_bytes()).starts_with("Output"));
     }
 }

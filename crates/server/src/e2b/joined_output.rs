@@ -11,11 +11,11 @@ const MAX_BYTES: usize = 64 << 10;
 /// The beginning of a line whose end has not come.
 #[derive(Debug, Default)]
 pub(super) struct JoinedOutput {
-    waiting: Option<Waiting>,
+    waiting: Option<UnfinishedLine>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct UnfinishedLine {
     output: Output,
     until: Instant,
 }
@@ -31,11 +31,11 @@ impl JoinedOutput {
     /// Takes a piece of output, and returns what can be sent now, in order.
     pub(super) fn add(&mut self, stream: &'static str, text: &str) -> Vec<Output> {
         let mut ready = Vec::new();
-        let is_other = |waiting: &Waiting| waiting.output.stream != stream;
+        let is_other = |waiting: &UnfinishedLine| waiting.output.stream != stream;
         if self.waiting.as_ref().is_some_and(is_other) {
             ready.extend(self.take());
         }
-        let waiting = self.waiting.get_or_insert_with(|| Waiting {
+        let waiting = self.waiting.get_or_insert_with(|| UnfinishedLine {
             output: Output {
                 stream,
                 text: String::new(),

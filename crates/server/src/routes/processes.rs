@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use cellblock_protocol::{ProcessStream, Spawn, TerminalSize};
+use cellblock_protocol::{ProcessStream, Spawn, TerminalSize, parse_json_within};
 use cellblock_session::{Process, ProcessEvent, ProcessEvents};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -287,7 +287,7 @@ impl Follower {
     async fn take(&self, message: Message) -> Result<(), String> {
         let outcome = match message {
             Message::Binary(bytes) => self.process.write(&bytes).await,
-            Message::Text(text) => match serde_json::from_str(&text) {
+            Message::Text(text) => match parse_json_within(text.as_bytes(), MAX_MESSAGE_BYTES) {
                 Ok(ClientMessage::Resize { cols, rows }) => {
                     self.process.resize(Size { cols, rows }.into())
                 }

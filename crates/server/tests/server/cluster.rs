@@ -5,7 +5,7 @@ use crate::runs::scripted;
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use cellblock_cluster::engine::{
-    Blobs, Digest, Engine, EngineError, Entry, NodeState, SessionState,
+    Blobs, Digest, Engine, EngineError, NodeState, SessionEntry, SessionState,
 };
 use cellblock_cluster::{
     BoxFuture, NodeId, RecordBody, Request, RunQueue, Runtime, SessionId, TokioRuntime, embedded,
@@ -222,7 +222,7 @@ async fn a_run_whose_node_was_lost_while_it_opened_the_session_opens_another() {
     let noted = taken.journal.append(RecordBody::Event { event }).await;
     noted.expect("a record");
     let session = SessionId::new("s-lost").expect("an id");
-    let entry = Entry {
+    let entry = SessionEntry {
         node: lost,
         state: SessionState::Live,
         about: json!({"user": taken.run.ticket.user, "chat": asked["chat"], "created_at": asked["created_at"]}),

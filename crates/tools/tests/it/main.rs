@@ -18,6 +18,7 @@ mod page;
 mod plan;
 mod plan_edits;
 mod python_tools;
+mod python_tools_beside;
 mod recording;
 mod schemas;
 mod shell;

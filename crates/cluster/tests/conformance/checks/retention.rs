@@ -3,7 +3,9 @@
 use super::{entry, eventually, new_node, new_session};
 use crate::tokio_runtime;
 use bytes::Bytes;
-use cellblock_cluster::engine::{AppendError, Digest, Engine, Entry, Sequence, SessionState};
+use cellblock_cluster::engine::{
+    AppendError, Digest, Engine, Sequence, SessionEntry, SessionState,
+};
 use cellblock_cluster::retention::{Retention, Swept, forget, is_forgotten, sweep};
 use cellblock_cluster::{RunQueue, RunTicket, SessionId};
 use futures_util::future::join;
@@ -83,7 +85,7 @@ async fn closed_session(engine: &Engine, files: &[&Digest]) -> SessionId {
     appended.await.unwrap();
     let event = Bytes::from(format!("event of {session}"));
     engine.events.publish(&session, event).await.unwrap();
-    let closed = Entry {
+    let closed = SessionEntry {
         state: SessionState::Closed,
         about: json!({"user": "u", "title": "a title"}),
         ..entry("n")

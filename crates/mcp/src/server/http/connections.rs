@@ -32,11 +32,11 @@ pub(super) struct Connections {
 struct Unauthenticated {
     next_number: u64,
     /// Oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<UnauthenticatedConnection>,
 }
 
 /// A connection that has not sent the token.
-struct Waiting {
+struct UnauthenticatedConnection {
     number: u64,
     since: Instant,
     evicted_by_newer: CancellationToken,
@@ -95,11 +95,13 @@ impl Connections {
         let number = unauthenticated.next_number;
         unauthenticated.next_number += 1;
         unauthenticated.make_space(now);
-        unauthenticated.waiting.push_back(Waiting {
-            number,
-            since: now,
-            evicted_by_newer: evicted_by_newer.clone(),
-        });
+        unauthenticated
+            .waiting
+            .push_back(UnauthenticatedConnection {
+                number,
+                since: now,
+                evicted_by_newer: evicted_by_newer.clone(),
+            });
         drop(unauthenticated);
         ConnectionSlot {
             number,

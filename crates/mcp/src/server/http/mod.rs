@@ -4,8 +4,10 @@ mod connections;
 mod disconnects;
 
 use super::Server;
+use super::bounded_messages::{self, BoundedBody};
 use super::client_handler::ClientHandler;
 use super::quota::{ClientUser, as_user};
+use crate::message_size::{MAX_MESSAGE_BYTES, TooLarge};
 use bytes::Bytes;
 use connections::{ConnectionSlot, Connections};
 use disconnects::DisconnectedClients;
@@ -31,8 +33,6 @@ use tokio_util::task::TaskTracker;
 const PATH: &str = "/mcp";
 /// The header that names a session of the protocol.
 const SESSION: &str = "mcp-session-id";
-/// The longest request: the largest arguments, in JSON.
-const MAX_REQUEST_BYTES: usize = 48 << 20;
 /// The longest head of a request, and what is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a client that has shown the token may take to send the head of its next request.
@@ -44,9 +44,16 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_SECONDS: u16 = 5;
 
 tokio::task_local! {
-    /// Why the request that is answered has no place for its client: the protocol's library makes the handlers of clients, and replies to every
-    /// failure of that with status 500.
-    static REFUSAL: RefCell<Option<String>>;
+    /// Why the request that is answered is refused: the protocol's library reads its body and makes the handler of its client, and replies to
+    /// every failure of that with status 500.
+    static REFUSAL: RefCell<Option<Refusal>>;
+}
+
+/// Why a request is refused.
+enum Refusal {
+    /// There is no place for the client.
+    NoPlace(String),
+    TooLarge,
 }
 
 type Service = StreamableHttpService<ClientHandler, LocalSessionManager>;
@@ -133,7 +140,7 @@ impl Server {
             .with_allowed_hosts(options.hosts)
             .with_allowed_origins(options.origins)
             .enforce_origin_validation()
-            .with_max_request_body_bytes(MAX_REQUEST_BYTES)
+            .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
             .with_cancellation_token(self.inner.stop.child_token());
         // Often, since only what is written shows that a client has gone.
         config.sse_keep_alive = Some(Duration::from_secs(2));
@@ -141,7 +148,8 @@ impl Server {
         let new_client = move || {
             let handler = server.new_client().map_err(|reason| {
                 // Outside of a request there is no reply to change.
-                let _ = REFUSAL.try_with(|refusal| refusal.replace(Some(reason.clone())));
+                let _ = REFUSAL
+                    .try_with(|refusal| refusal.replace(Some(Refusal::NoPlace(reason.clone()))));
                 io::Error::other(reason)
             })?;
             Ok(handler.with_sessions())
@@ -194,13 +202,24 @@ impl HttpEndpoint {
         if let Some(session) = &session {
             self.disconnected.reconnected(session);
         }
+        let too_large = || {
+            // The body is read where the request is answered.
+            let _ = REFUSAL.try_with(|refusal| refusal.replace(Some(Refusal::TooLarge)));
+        };
+        let request = request.map(|body| BoundedBody::new(body, too_large));
         let replying = async {
             let reply = self.service.handle(request).await;
             (reply, REFUSAL.with(RefCell::take))
         };
         let (reply, refusal) = REFUSAL.scope(RefCell::default(), replying).await;
-        if let Some(reason) = refusal {
-            return unavailable(&reason);
+        match refusal {
+            Some(Refusal::NoPlace(reason)) => return unavailable(&reason),
+            Some(Refusal::TooLarge) => {
+                let reason = bounded_messages::refusal(TooLarge::Memory);
+                // The rest of the body is not read.
+                return closing(plain(StatusCode::PAYLOAD_TOO_LARGE, &reason));
+            }
+            None => {}
         }
         match (method, session) {
             (Method::POST, Some(session)) => self.disconnected.watch_reply(session, reply),

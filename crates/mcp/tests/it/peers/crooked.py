@@ -25,6 +25,16 @@ def tool(name, schema=None):
     return {"name": name, "inputSchema": schema or {"type": "object", "properties": {}}}
 
 
+def send_small_values(before, after):
+    """About 45 MB of empty lists, which become gigabytes once they are parsed."""
+    sys.stdout.write(json.dumps(before)[:-1] + ', "%s": {"x": [' % after)
+    for _ in range(150):
+        sys.stdout.write("[]," * 100_000)
+    sys.stdout.write("[]]}}\n")
+    sys.stdout.flush()
+
+
+calls = 0
 TOOLS = [tool("work")]
 if fault == "tools":
     TOOLS = [tool("good"), tool("a.b"), tool("a_b"), tool("odd", {"type": "object", "properties": {"x": {"type": 5}}})]
@@ -51,7 +61,9 @@ for line in sys.stdin:
         send(answer)
     elif method == "tools/list":
         page = int((request.get("params") or {}).get("cursor") or 0)
-        if fault == "pages":
+        if fault == "small values in the list":
+            send_small_values(answer, "result")
+        elif fault == "pages":
             send(answer | {"result": {"tools": [], "nextCursor": str(page + 1)}})
         elif fault == "long list":
             wordy = tool("wordy%d" % page, {"type": "object", "properties": {}, "description": "x" * (1 << 20)})
@@ -66,6 +78,7 @@ for line in sys.stdin:
         send(answer | {"result": {"resources": found, "nextCursor": str(page + 1)}})
     elif method == "tools/call":
         good = {"content": [{"type": "text", "text": "done"}]}
+        calls += 1
         if fault == "no result":
             send(answer | {"result": {"colour": "green"}})
         elif fault == "no answer of ours":
@@ -84,6 +97,11 @@ for line in sys.stdin:
                 sys.stdout.write("x" * (1 << 20))
             sys.stdout.write('"}]}}\n')
             sys.stdout.flush()
+        elif fault == "small values" and calls == 1:
+            send_small_values(answer, "result")
+        elif fault == "small values in a notification" and calls == 1:
+            send_small_values({"jsonrpc": "2.0", "method": "notifications/message"}, "params")
+            send(answer | {"result": good})
         elif fault == "flood":
             flood({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
         elif fault == "chatter flood":

@@ -5,6 +5,7 @@ use super::claims::{Expected, Identity};
 use super::{OpenIdError, OpenIdOptions, is_protected};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cellblock_protocol::parse_json_within;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
@@ -16,6 +17,8 @@ use tokio::sync::OnceCell;
 /// How long an answer of the provider may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The most memory that it may take once it is parsed.
+const MAX_ANSWER_MEMORY: usize = 16 << 20;
 
 /// A provider of logins, and the logins that were begun there.
 #[derive(Debug)]
@@ -163,7 +166,7 @@ async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, OpenI
     if !status.is_success() {
         return Err(OpenIdError::Provider(format!("it answered with {status}")));
     }
-    serde_json::from_slice(&body)
+    parse_json_within(&body, MAX_ANSWER_MEMORY)
         .map_err(|error| OpenIdError::Provider(format!("its answer is not understood: {error}")))
 }
 
