@@ -91,6 +91,7 @@ def load(descriptor: int) -> None:
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
     _library.cellblock_thread_id.argtypes = [ctypes.c_int]
     _library.cellblock_restart_calls.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
+    _library.cellblock_remember_own_copies.argtypes = [ctypes.c_void_p, ctypes.c_size_t] * 3
     _library.cellblock_copy_into_fork.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     libc = ctypes.CDLL(None)
@@ -234,6 +235,14 @@ def interrupt_threads() -> None:
     """Interrupt the system calls that other threads wait in, so that each of them looks anew what its descriptor leads to."""
     assert _library is not None
     _library.cellblock_interrupt_threads()
+
+
+def remember_own_copies(replacements: Any, ends: Any, areas: Any) -> None:
+    """Have the copy that `copy_into_fork` makes next replace what it has in common with this process (`own_copies`)."""
+    assert _library is not None
+    _library.cellblock_remember_own_copies(
+        ctypes.byref(replacements), len(replacements), ctypes.byref(ends), len(ends) // 2, ctypes.byref(areas), len(areas)
+    )
 
 
 def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:

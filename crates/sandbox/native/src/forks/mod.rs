@@ -11,6 +11,7 @@ pub mod file_offsets;
 pub mod fork;
 pub mod fork_init;
 pub mod inherited;
+pub mod own_copies;
 pub mod process_ids;
 pub mod shared_memory;
 pub mod side_fork;

@@ -2,6 +2,7 @@
 
 use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
 use crate::forks::file_offsets::{self, OpenFile};
+use crate::forks::own_copies::{self, Replacement, SharedArea};
 use crate::forks::process_ids::{self, PythonThreads};
 use crate::forks::shared_memory;
 use crate::forks::side_fork;
@@ -211,6 +212,27 @@ extern "C" fn cellblock_has_other_threads() -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
     threads::new_id_of(old).unwrap_or(0)
+}
+
+/// Has the copy that [`cellblock_copy_into_fork`] makes next replace what it has in common with its parent, before a thread of it runs. The guest
+/// keeps the three arrays until then; each end of a group is -1.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_remember_own_copies(
+    replacements: *mut Replacement,
+    replacement_count: usize,
+    groups: *mut [Fd; 2],
+    group_count: usize,
+    areas: *mut SharedArea,
+    area_count: usize,
+) {
+    // SAFETY: the guest passes three arrays with their lengths; the rest is the caller's promise.
+    unsafe {
+        own_copies::remember(
+            (replacements, replacement_count),
+            (groups, group_count),
+            (areas, area_count),
+        );
+    }
 }
 
 /// Copies a head that speaks on `channel` into the fork that init has prepared. With `libc_fork` the head has one thread; without, all its
