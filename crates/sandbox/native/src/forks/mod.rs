@@ -15,6 +15,7 @@ pub mod own_copies;
 pub mod process_ids;
 pub mod shared_memory;
 pub mod side_fork;
+pub mod socket_state;
 pub mod standby;
 pub mod threads;
 pub mod unconnected_sockets;

@@ -6,6 +6,7 @@ use crate::forks::own_copies::{self, Replacement, SharedArea};
 use crate::forks::process_ids::{self, PythonThreads};
 use crate::forks::shared_memory;
 use crate::forks::side_fork;
+use crate::forks::socket_state::SocketState;
 use crate::forks::standby;
 use crate::forks::standby::{Announcement, Copying};
 use crate::forks::threads;
@@ -156,6 +157,27 @@ extern "C" fn cellblock_socket_record_bytes() -> usize {
 unsafe extern "C" fn cellblock_record_socket(socket: Fd, record: *mut Record) -> i32 {
     // SAFETY: the guest passes memory for a record, with zeros in it: all parts of it are numbers.
     unsafe { &mut *record }.fill(socket) as i32
+}
+
+/// How many bytes the state of a socket has.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_socket_state_bytes() -> usize {
+    size_of::<SocketState>()
+}
+
+/// Notes options and connection of a socket.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_note_socket_state(socket: Fd, state: *mut SocketState) {
+    // SAFETY: the guest passes memory for a state; its alignment is not known.
+    unsafe { state.write_unaligned(SocketState::of(socket)) };
+}
+
+/// Sets the options of a socket as they were noted. Returns 0 if the socket is as it was, 1 if an option cannot be set again, and 2 if its
+/// connection is another one or has ended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_put_socket_back(socket: Fd, state: *const SocketState) -> i32 {
+    // SAFETY: the guest passes what `cellblock_note_socket_state` wrote.
+    unsafe { state.read_unaligned() }.put_back(socket) as i32
 }
 
 /// Has the next standby let go of these sockets, and make them anew when it is woken. `connections` are the head's other sockets. The guest
