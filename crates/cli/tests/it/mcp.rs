@@ -216,3 +216,22 @@ fn a_client_made_with_the_official_sdk_finds_everything_on_standard_input_too() 
         }
     }
 }
+
+/// The server that is stopped is two levels down: what it says comes up through the one between.
+#[test]
+fn a_configuration_that_names_this_server_itself_is_told_why_it_does_not_work() {
+    let place = Place::new();
+    let config = place.path().join("config.toml");
+    let server = format!(
+        "[mcp.servers.own]\ncommand = {CELLBLOCK:?}\nargs = [\"mcp\", \"--stdlib\", \"--config\", {config:?}]\n"
+    );
+    fs::write(&config, server).unwrap();
+    let ended = place.run(["tools", "list", "--config", config.to_str().unwrap()]);
+    let reason = "error: this server was started by a server that Cellblock started: its configuration names `cellblock mcp` itself";
+    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("hint: remove that server"),
+        "{}",
+        ended.stderr
+    );
+}
