@@ -121,10 +121,14 @@ impl RunState {
 
     /// Ends the run with an answer that was checked.
     pub(super) fn finish_with_answer(&mut self, answer: Value) {
-        let mut actions = self.steps.iter().flat_map(|step| &step.actions);
-        let was_computed = actions.any(|action| action.ok);
+        let actions = || self.steps.iter().flat_map(|step| &step.actions);
+        let was_computed = actions().any(|action| action.ok);
         if self.config.code_execution == CodeExecution::Enabled && !was_computed {
-            self.warnings.push(texts::NOT_COMPUTED.to_owned());
+            let warning = match actions().next() {
+                Some(_) => texts::ALL_FAILED,
+                None => texts::NOT_COMPUTED,
+            };
+            self.warnings.push(warning.to_owned());
         }
         self.events.push(RunEvent::Answer {
             answer: answer.clone(),

@@ -9,6 +9,9 @@ use cellblock_protocol::Locale;
 pub(crate) const NOT_COMPUTED: &str =
     "the model answered without running code or calling a tool: nothing was computed";
 
+/// The warning for an answer after code and calls of tools that all failed.
+pub(crate) const ALL_FAILED: &str = "the model answered although all code that it ran and every tool that it called failed: the answer is not computed";
+
 /// For the model: its reply cannot be read.
 pub(crate) fn malformed_reply(problem: &str, locale: Locale) -> String {
     match locale {

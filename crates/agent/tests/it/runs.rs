@@ -113,6 +113,22 @@ fn a_run_that_executes_no_code_starts_no_interpreter_and_says_that_nothing_was_c
 }
 
 #[test]
+fn an_answer_after_code_that_failed_does_not_say_that_no_code_ran() {
+    let agent = scripted([runs(Format::Markdown, "1 / 0"), Reply::text("7")])
+        .format(Format::Markdown)
+        .build()
+        .unwrap();
+    let outcome = wait(agent.run("?")).unwrap();
+    assert_eq!(outcome.status, RunStatus::Answered);
+    assert_eq!(
+        outcome.warnings,
+        [
+            "the model answered although all code that it ran and every tool that it called failed: the answer is not computed"
+        ]
+    );
+}
+
+#[test]
 fn several_blocks_run_in_order_and_the_rest_stops_after_a_failure() {
     let reply = Reply::text("```python\nx = 1\n```\n```python\n1 / 0\n```\n```python\nx = 99\n```");
     let agent = scripted([reply, runs(Format::Markdown, "print(x)"), Reply::text("1")])

@@ -241,6 +241,13 @@ impl AgentRunArgs {
         self.config.load()
     }
 
+    /// Refuses options that no session or agent can be made with, before a model is looked for or a server of it started.
+    pub(crate) fn check_options(&self) -> anyhow::Result<()> {
+        self.session.options()?;
+        self.agent.templates()?;
+        Ok(())
+    }
+
     /// An agent with this model, and the servers that tools of it come from. Nothing else is started yet, except tools that are
     /// written in Python.
     pub(crate) async fn agent(

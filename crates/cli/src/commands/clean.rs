@@ -58,7 +58,9 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> anyhow::Result<ExitCod
             max_bytes: args.max.unwrap_or(usual.max_bytes),
         },
     };
-    let all = kept.list().context("workspaces cannot be listed")?;
+    let mut all = kept.list().context("workspaces cannot be listed")?;
+    // Those of sessions that are kept ready, or that have written nothing: there is nothing to clean.
+    all.retain(|one| !(one.is_in_use && one.bytes == 0));
     let removed = match args.dry_run {
         true => Vec::new(),
         false => kept.remove_expired(retention)?,

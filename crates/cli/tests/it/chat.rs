@@ -175,3 +175,19 @@ fn a_person_is_told_once_that_the_session_is_not_armed_before_the_next_question(
     let screen = terminal.plain();
     assert_eq!(screen.matches("not armed: ").count(), 1, "{screen}");
 }
+
+/// No model is there to be found: the option is refused before one is looked for.
+#[test]
+fn a_bad_option_is_refused_before_a_model_is_looked_for() {
+    let place = Place::new();
+    for command in [&["chat"][..], &["ask", "?"]] {
+        let bad = ["--templates-dir", "nowhere"];
+        let ended = place.run(command.iter().chain(&bad));
+        assert_eq!(ended.status, 2, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("nowhere") && !ended.stderr.contains("no model"),
+            "{}",
+            ended.stderr
+        );
+    }
+}

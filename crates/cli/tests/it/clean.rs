@@ -68,6 +68,30 @@ fn the_workspace_of_a_living_session_stays() {
 }
 
 #[test]
+fn what_is_kept_ready_or_was_removed_is_not_shown_as_a_workspace() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(json!({"id": 1, "op": "run", "code": "open('a.txt', 'w').write('a' * 10_000)"}));
+    pipe.result();
+    let shown = place.run(["clean", "--dry-run", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let all = shown["workspaces"].as_array().unwrap();
+    assert_eq!(all.len(), 1, "only one has files: {shown}");
+    pipe.end();
+
+    let listed = || {
+        let listed = place.run(["sessions", "list", "--json"]);
+        serde_json::from_str::<Value>(&listed.stdout).unwrap()[0]["workspace_removed"].clone()
+    };
+    let table = || place.run(["sessions", "list"]).stdout;
+    assert_eq!(listed(), false);
+    assert!(table().contains("/workspaces/"), "{}", table());
+    place.run(["clean", "--all"]);
+    assert_eq!(listed(), true);
+    assert!(table().trim_end().ends_with("removed"), "{}", table());
+}
+
+#[test]
 fn old_workspaces_go_by_themselves_when_a_session_is_opened() {
     let place = Place::new();
     place.run_with(["repl", "--stdlib"], WRITES);
@@ -97,6 +121,8 @@ fn removing_a_journal_removes_the_workspace_too_but_no_directory_of_the_user() {
     assert_eq!(workspaces(&place).len(), 1);
     let removed = place.run(["sessions", "remove", "--all"]);
     assert_eq!(removed.status, 0, "{}", removed.stderr);
+    let said = "2 journals and 1 workspace removed, ";
+    assert!(removed.stderr.starts_with(said), "{}", removed.stderr);
     assert_eq!(workspaces(&place), [] as [PathBuf; 0]);
     assert!(own.join("a.txt").exists());
 }

@@ -216,3 +216,22 @@ fn a_client_made_with_the_official_sdk_finds_everything_on_standard_input_too() 
         }
     }
 }
+
+/// The server between the two: it starts the one that is refused, and shows what that said.
+#[test]
+fn a_configuration_that_names_this_server_itself_is_told_why_it_does_not_work() {
+    let place = Place::new();
+    let config = place.path().join("config.toml");
+    let server = format!(
+        "[mcp.servers.own]\ncommand = {CELLBLOCK:?}\nargs = [\"mcp\", \"--stdlib\", \"--config\", {config:?}]\n"
+    );
+    fs::write(&config, server).unwrap();
+    let mut command = place.command(["mcp", "--stdlib", "--config", config.to_str().unwrap()]);
+    let ended = command
+        .env("CELLBLOCK_MCP_NESTING", "1")
+        .stdin(Stdio::null())
+        .output();
+    let said = String::from_utf8(ended.unwrap().stderr).unwrap();
+    let reason = "error: this server was started by a server that Cellblock started: its configuration names `cellblock mcp` itself; hint: remove that server";
+    assert!(said.contains(reason), "{said}");
+}

@@ -253,7 +253,7 @@ fn journals_are_removed_by_id_by_age_or_all_but_not_of_the_living() {
     assert_eq!(list(&place).len(), 3);
     let all = sessions(&place, &["remove", "--all"]);
     assert!(
-        all.stderr.starts_with("2 journals removed")
+        all.stderr.starts_with("2 journals and ")
             && all.stderr.contains("1 session alive and stayed"),
         "{}",
         all.stderr

@@ -179,7 +179,7 @@ fn a_checkpoint_that_was_lost_cannot_be_gone_back_to() {
     let error = wait(survivor.session.undo(2)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the checkpoint after cell 2 is not there any more: its process has ended"
+        "the checkpoint after cell 2 is not there any more: its process has ended, as it does where memory or processes are short (raise the limits `memory` and `processes`)"
     );
     assert_eq!(story(&mut survivor), ["w1", "w2", "w3"]);
     assert_eq!(wait(survivor.session.undo(2)).unwrap().cell, 3);

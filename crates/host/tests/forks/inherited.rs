@@ -106,14 +106,16 @@ def hide_it():
 os.register_at_fork(after_in_child=hide_it)
 ";
 
-/// The same: gives the parent one end of a new pair of sockets.
+/// The same: gives the parent one end of a new pair of sockets, through a pair that the guest does not see.
 const TO_THE_PARENT: &str = r"
 near, far = socket.socketpair()
+hidden, list_directory = {str(near.fileno()), str(far.fileno())}, os.listdir
+os.listdir = lambda path='.': [name for name in list_directory(path) if name not in hidden]
 def connect():
     global own
     own, other = socket.socketpair()
     socket.send_fds(far, [b'x'], [other.fileno()])
-    other.close()
+    for end in other, near, far: end.close()
 os.register_at_fork(after_in_child=connect)
 ";
 

@@ -12,6 +12,7 @@ mod support;
 #[path = "../common/working_threads.rs"]
 mod working_threads;
 
+mod apart;
 mod capabilities;
 mod deputy;
 mod events;

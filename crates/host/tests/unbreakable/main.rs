@@ -16,6 +16,7 @@ mod attributes;
 mod checkpoints;
 mod crashes;
 mod files;
+mod flags_and_options;
 mod given;
 mod left_running;
 mod links;

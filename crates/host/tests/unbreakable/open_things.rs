@@ -332,7 +332,9 @@ server.setsockopt(socket.SOL_SOCKET, 29, 1)",
         );
         let descriptor = session.value("server.fileno()");
         let checkpoint = session.good("x = 1").state.checkpoint;
-        let reason = format!("a socket is listening (descriptor {descriptor})");
+        let reason = format!(
+            "a socket is listening (descriptor {descriptor}) with a setting that cannot be set again: SO_TIMESTAMP"
+        );
         assert_eq!(checkpoint, CheckpointState::behind(2, reason));
         session.good("server.close()");
         session.good("y = 1");

@@ -252,3 +252,79 @@ time.sleep(0.1)",
         Some("a thread cannot be copied (deaf): it blocks all signals")
     );
 }
+
+/// The threads of the head that is being ended count against the limit until they are reaped.
+#[test]
+fn a_session_that_is_near_its_limit_of_threads_goes_back_as_any_other() {
+    let session = session();
+    session.good(
+        "import os, threading
+stop = threading.Event()
+threads = [threading.Thread(target=stop.wait, daemon=True) for _ in range(60)]
+for thread in threads: thread.start()",
+    );
+    for number in 0..20 {
+        session.good(format!("x = {number}").as_str());
+        wait(session.undo(1)).unwrap();
+        let state = "sum(thread.is_alive() for thread in threads), len(os.listdir('/proc/self/task')), 'x' in globals()";
+        assert_eq!(
+            session.value(state),
+            "(60, 61, False)",
+            "after undo {number}"
+        );
+        let crashed = session.run("os._exit(3)");
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+    }
+}
+
+/// Older states are processes too: they go, so that the newest state has a checkpoint.
+#[test]
+fn a_session_at_its_limit_of_processes_gives_up_history_or_names_the_limit() {
+    let session = session();
+    session.good(
+        "import os, signal, threading
+for number in range(3): last = number",
+    );
+    for number in 0..6 {
+        session.good(format!("x = {number}").as_str());
+    }
+    session.good(
+        "stop = threading.Event()
+started = 0
+try:
+    while True:
+        threading.Thread(target=stop.wait, daemon=True).start()
+        started += 1
+except RuntimeError:
+    pass",
+    );
+    let crashed = session.run("x = 'lost'; os._exit(3)");
+    assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+    assert_eq!(
+        session.value("x, threading.active_count() == started + 1"),
+        "(5, True)"
+    );
+    assert_eq!(
+        session.good("y = 1").state.checkpoint,
+        CheckpointState::armed()
+    );
+}
+
+#[test]
+fn a_thread_that_cannot_be_stopped_has_the_name_that_the_code_gave_it() {
+    let session = session();
+    session.good(
+        "import ctypes, threading
+ready = threading.Event()
+def deaf():
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
+    ready.set()
+    threading.Event().wait()
+threading.Thread(target=deaf, name='the watcher', daemon=True).start()
+ready.wait()",
+    );
+    assert_eq!(
+        session.good("1").state.checkpoint.reason.as_deref(),
+        Some("a thread cannot be copied (the watcher): it blocks all signals")
+    );
+}

@@ -104,7 +104,7 @@ impl Program {
         self.group = None;
         let status = self.child.wait().await;
         let mut text = status.map_or_else(|error| error.to_string(), described);
-        if let Some(last) = self.last_stderr_line() {
+        if let Some(last) = self.last_stderr_lines() {
             text.push_str(&format!("; the last it wrote: {last}"));
         }
         text
@@ -136,13 +136,27 @@ impl Program {
         }
     }
 
-    fn last_stderr_line(&self) -> Option<String> {
+    /// The end of what it wrote: its error with the lines below, or the last line.
+    fn last_stderr_lines(&self) -> Option<String> {
+        const MAX_CHARS: usize = 600;
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        let clean = line.chars().filter(|c| !c.is_control());
-        Some(clean.take(300).collect())
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        let error = lines.iter().rposition(|line| line.starts_with("error: "));
+        let first = error.or(lines.len().checked_sub(1))?;
+        let shown = lines[first..].join("; ");
+        Some(
+            shown
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(MAX_CHARS)
+                .collect(),
+        )
     }
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
-from errno import EOVERFLOW, EPERM
+from errno import EAGAIN, EOVERFLOW, EPERM
 from resource import RUSAGE_SELF, getpagesize, getrusage
 from sys import getswitchinterval, setswitchinterval
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from .wire import Frame
 
+# The host looks for it: it makes room and asks again.
+TOO_MANY_PROCESSES = "there are too many processes and threads for one more copy (raise the limit `processes`)"
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
@@ -112,15 +114,37 @@ class OtherThreadsWait:
 
 def why_not_stopped(error: native.ThreadInTheWay) -> str:
     """What to tell a person about a thread that could not be stopped."""
+    if not error.thread and error.errno == EAGAIN:
+        return TOO_MANY_PROCESSES
     if not error.thread:
         return f"there are other threads, and they cannot be copied here: {error.strerror}"
-    try:
-        with open(f"/proc/self/task/{error.thread}/comm") as file:
-            name = file.read().strip()
-    except OSError:
-        name = "ended meanwhile"
+    name = _name_of_thread(error.thread)
     why = {EPERM: "it blocks all signals", EOVERFLOW: "there are too many threads"}.get(error.errno or 0, "it does not stop")
     return f"a thread cannot be copied ({name}): {why}"
+
+
+def _name_of_thread(thread: int) -> str:
+    """The name that the code gave a thread; that of the kernel for one that is not Python's, or has a name of its own there."""
+    try:
+        with open(f"/proc/self/task/{thread}/comm") as file:
+            name = file.read().strip()
+        with open("/proc/self/comm") as file:
+            is_named = name != file.read().strip()
+    except OSError:
+        return "ended meanwhile"
+    threading: Any = modules.get("threading")
+    try:
+        named = {} if is_named or threading is None else {one.native_id: one.name for one in threading.enumerate()}
+        return str(named.get(thread, name))
+    except Exception:  # the code has put something else in its place
+        return name
+
+
+def why_not_copied(error: Exception) -> str:
+    """What to tell a person about a copy that could not be made."""
+    if isinstance(error, BlockingIOError):
+        return TOO_MANY_PROCESSES
+    return f"the process could not be copied: {error}"
 
 
 def size() -> dict[str, int]:

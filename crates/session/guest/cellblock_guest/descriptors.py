@@ -22,7 +22,8 @@ _TERMINALS = ("/dev/pts/", "/dev/ptmx")
 _DELETED = " (deleted)"
 # Made anew before any thread of the fork runs: `forks/event_descriptors.rs`.
 _RENEWED_BY_NATIVE_CODE = (epolls.PATH, "anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]")
-_NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
+# Flags that a file is opened with, but not again.
+NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
 
 
@@ -42,6 +43,9 @@ class Open:
                 except OSError:  # the one that listed the directory
                     pass
         return cls(found)
+
+    def __iter__(self) -> Iterator[Descriptor]:
+        return iter(self._descriptors)
 
     def renew(self) -> None:
         """In the copy: make every descriptor its own, but for those that watch others."""
@@ -77,6 +81,27 @@ class Descriptor:
         self.nameless = status.st_nlink == 0
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
         self.watched = epolls.watched(number) if self.path == epolls.PATH else {}
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is a plain file."""
+        return self.kind == _REGULAR
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it is an end of a pipe."""
+        return self.kind == _PIPE
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it is a socket."""
+        return self.kind == _SOCKET
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a fork has nothing in its place."""
+        is_other = self.path.startswith("anon_inode:") and self.path not in _RENEWED_BY_NATIVE_CODE
+        return self.is_socket or self.is_terminal or is_other
 
     @property
     def is_terminal(self) -> bool:
@@ -141,11 +166,7 @@ def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
         _replace_by_end(descriptor, writer if writes else reader)
     elif descriptor.kind == _SOCKET and (end := fresh.socket(descriptor.inode)) is not None:
         _replace_by_end(descriptor, end)
-    elif (
-        descriptor.kind == _SOCKET
-        or descriptor.is_terminal
-        or (descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE)
-    ):
+    elif descriptor.is_cut_off:
         _replace(descriptor, nothing())
 
 
@@ -157,7 +178,7 @@ def _replace_by_end(descriptor: Descriptor, end: int) -> None:
 
 def same_again(descriptor: Descriptor) -> None:
     """Open a file anew under its path, in the place of the descriptor that led to it."""
-    fresh = os.open(descriptor.path, descriptor.flags & ~_NOT_AGAIN)
+    fresh = os.open(descriptor.path, descriptor.flags & ~NOT_AGAIN)
     if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
         os.lseek(fresh, descriptor.offset, os.SEEK_SET)
     _replace(descriptor, fresh)
@@ -165,7 +186,7 @@ def same_again(descriptor: Descriptor) -> None:
 
 def _again(descriptor: Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
-    flags = descriptor.flags & ~_NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
+    flags = descriptor.flags & ~NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
     if places.is_own(descriptor.path) and not descriptor.nameless:
         return os.open(descriptor.path, flags)
     if descriptor.nameless and descriptor.kind == _REGULAR:

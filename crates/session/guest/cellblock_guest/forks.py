@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, child_processes, descriptors, entropy, mappings, native, places, trees
+from . import checkpoints, child_processes, descriptors, entropy, mappings, native, own_copies, places, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ def make(channel: int, own_memory: Any) -> None:
     pid = -1
     try:
         fresh_seeds.apply()
+        parent_state.leave_to_copy()
         with checkpoints.OtherThreadsWait(has_threads):
             pid, arrived = native.copy_into_fork(channel, has_threads)
             if pid == 0:
@@ -67,10 +68,16 @@ class _ParentState:
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
         self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
         self._mappings = mappings.shared(besides=own_memory)
+        self._own_copies = own_copies.OwnCopies(self._open, self._mappings)
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
 
+    def leave_to_copy(self) -> None:
+        """Have the copy that is made next replace what a thread of it could reach before this is applied."""
+        self._own_copies.remember()
+
     def apply(self) -> None:
+        self._own_copies.settle()
         for path, tree in self._temporary:
             tree.copy_to(path)
         try:

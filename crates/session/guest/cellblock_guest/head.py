@@ -212,7 +212,7 @@ class Head:
             self._greet(woken.standby)
             return True
         except Exception as error:
-            reason = f"the process could not be copied: {error}"
+            reason = checkpoints.why_not_copied(error)
         close(next_channel)
         if reason is not None:
             self.channel.send({**answer, "unavailable": reason})
@@ -250,7 +250,7 @@ class Head:
         except ThreadInTheWay as error:
             reason = checkpoints.why_not_stopped(error)
         except Exception as error:
-            reason = f"the process could not be copied: {error}"
+            reason = checkpoints.why_not_copied(error)
         self.channel.send(answer if reason is None else {**answer, "unavailable": reason})
 
     def resume(self, channel_fd: int) -> None:

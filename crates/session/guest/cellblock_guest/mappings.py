@@ -34,9 +34,11 @@ class Mapping:
 
     def __init__(self, start: int, end: int, protection: int, offset: int, inode: int, path: str) -> None:
         self._start, self._length = start, end - start
-        self._protection = protection
+        self.protection = protection
         self._offset = offset
         self._inode = inode
+        # In a fork: native code has put other memory in its place, with the same contents, which threads may have changed.
+        self.is_apart = False
         self.path = _other_name(path, inode) if path.endswith(_REMOVED) and places.is_own(path) else path
 
     @property
@@ -45,9 +47,14 @@ class Mapping:
         return self._start, self._length
 
     @property
+    def is_written(self) -> bool:
+        """Whether the code can change what it shares."""
+        return bool(self.protection & _WRITE)
+
+    @property
     def matters(self) -> bool:
         """A file of the system that is only read is the same for everyone."""
-        return bool(self._protection & _WRITE) or places.is_own(self.path)
+        return bool(self.protection & _WRITE) or places.is_own(self.path)
 
     def lead_to_path(self) -> None:
         """Map the file that has the path now, where it is another one than before."""
@@ -62,14 +69,19 @@ class Mapping:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
         if places.is_own(self.path) and not self.path.endswith(_REMOVED):
             try:
-                descriptor = os.open(self.path, os.O_RDWR if self._protection & _WRITE else os.O_RDONLY)
+                descriptor = os.open(self.path, os.O_RDWR if self.protection & _WRITE else os.O_RDONLY)
             except OSError:
                 pass
             else:
-                _map(self._start, self._length, self._protection, _SHARED | _FIXED, descriptor, self._offset)
+                present = max(0, min(self._length, os.fstat(descriptor).st_size - self._offset)) if self.is_apart else 0
+                contents = ctypes.string_at(self._start, present)
+                _map(self._start, self._length, self.protection, _SHARED | _FIXED, descriptor, self._offset)
+                ctypes.memmove(self._start, contents, present)
                 os.close(descriptor)
                 return
-        contents = ctypes.string_at(self._start, self._length) if self._protection & _READ else b""
+        if self.is_apart:
+            return
+        contents = ctypes.string_at(self._start, self._length) if self.protection & _READ else b""
         _map(self._start, self._length, _READ | _WRITE, _SHARED | _ANONYMOUS | _FIXED, -1, 0)
         ctypes.memmove(self._start, contents, len(contents))
 

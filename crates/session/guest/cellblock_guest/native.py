@@ -44,6 +44,8 @@ _FILE_NUMBERS = 3
 
 # What is to be done about a socket in copies: see `record_socket`.
 SHARED, RECREATED, OBSTACLE = 0, 1, 2
+# What is not as it was of a socket: see `put_socket_back`.
+AS_BEFORE, OPTION, CONNECTION = 0, 1, 2
 
 _library: ctypes.PyDLL | None = None
 _walk: Any = None  # memory that the native library reads
@@ -79,6 +81,9 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_socket_record_bytes.restype = ctypes.c_size_t
     _library.cellblock_record_socket.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    _library.cellblock_socket_state_bytes.restype = ctypes.c_size_t
+    _library.cellblock_note_socket_state.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    _library.cellblock_put_socket_back.argtypes = [ctypes.c_int, ctypes.c_char_p]
     _library.cellblock_remember_sockets.argtypes = [
         ctypes.c_char_p,
         ctypes.c_size_t,
@@ -91,6 +96,7 @@ def load(descriptor: int) -> None:
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
     _library.cellblock_thread_id.argtypes = [ctypes.c_int]
     _library.cellblock_restart_calls.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
+    _library.cellblock_remember_own_copies.argtypes = [ctypes.c_void_p, ctypes.c_size_t] * 3
     _library.cellblock_copy_into_fork.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     libc = ctypes.CDLL(None)
@@ -180,6 +186,26 @@ def record_socket(descriptor: int) -> tuple[int, bytes]:
     return int(_library.cellblock_record_socket(descriptor, record)), record.raw
 
 
+def socket_state(descriptor: int) -> bytes:
+    """The options of a socket, and its connection."""
+    assert _library is not None
+    state = ctypes.create_string_buffer(_library.cellblock_socket_state_bytes())
+    _library.cellblock_note_socket_state(descriptor, state)
+    return state.raw
+
+
+def put_socket_back(descriptor: int, state: bytes) -> int:
+    """Set the options of a socket as they were: `AS_BEFORE`, or what is not as it was."""
+    assert _library is not None
+    return int(_library.cellblock_put_socket_back(descriptor, state))
+
+
+def obstacle_of_socket(record: bytes) -> tuple[int, int]:
+    """Level and number of the setting for which a socket is an obstacle; zeros if it is not for a setting."""
+    _, _, _, level, option = (ctypes.c_int * 5).from_buffer_copy(record)
+    return level, option
+
+
 class SocketRecords:
     """The sockets that a copy of this process makes anew. The copy needs the object until it was woken."""
 
@@ -234,6 +260,14 @@ def interrupt_threads() -> None:
     """Interrupt the system calls that other threads wait in, so that each of them looks anew what its descriptor leads to."""
     assert _library is not None
     _library.cellblock_interrupt_threads()
+
+
+def remember_own_copies(replacements: Any, ends: Any, areas: Any) -> None:
+    """Have the copy that `copy_into_fork` makes next replace what it has in common with this process (`own_copies`)."""
+    assert _library is not None
+    _library.cellblock_remember_own_copies(
+        ctypes.byref(replacements), len(replacements), ctypes.byref(ends), len(ends) // 2, ctypes.byref(areas), len(areas)
+    )
 
 
 def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:

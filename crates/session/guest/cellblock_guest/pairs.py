@@ -22,14 +22,24 @@ _pairs: dict[int, Pair] = {}
 class Pair:
     """Two sockets that are connected with each other, known by their inodes."""
 
-    def __init__(self, near: Any, far: Any) -> None:
-        self.inodes = _inode(near), _inode(far)
-        self._family, self._kind = near.family, near.type & ~(_socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
+    def __init__(self, inodes: tuple[int, int], family: int, socket_kind: int) -> None:
+        self.inodes = inodes
+        self._family, self.socket_kind = family, socket_kind
+
+    @classmethod
+    def of(cls, near: Any, far: Any) -> Pair:
+        """The pair of these two sockets."""
+        kind = near.type & ~(_socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
+        return cls((_inode(near), _inode(far)), near.family, int(kind))
+
+    def in_place(self, inodes: tuple[int, int]) -> Pair:
+        """The pair with these inodes, which has taken the place of this one."""
+        return Pair(inodes, self._family, self.socket_kind)
 
     def again(self) -> tuple[int, int]:
         """The descriptors of a new pair of this kind."""
-        near, far = _make(self._family, self._kind)
-        _remember(near, far)
+        near, far = _make(self._family, self.socket_kind)
+        _remember(Pair.of(near, far))
         return near.detach(), far.detach()
 
 
@@ -38,7 +48,7 @@ def notice() -> None:
 
     def socketpair(*arguments: Any, **options: Any) -> Any:
         near, far = _make(*arguments, **options)
-        _remember(near, far)
+        _remember(Pair.of(near, far))
         return near, far
 
     socketpair.__doc__ = _make.__doc__
@@ -50,8 +60,13 @@ def of(inode: int) -> Pair | None:
     return _pairs.get(inode)
 
 
-def _remember(near: Any, far: Any) -> None:
-    pair = Pair(near, far)
+def renewed(pair: Pair, ends: list[int | None]) -> None:
+    """In a fork: these descriptors are a pair that has taken the place of another one. An end may be closed."""
+    near, far = (0 if end is None else os.fstat(end).st_ino for end in ends)
+    _remember(pair.in_place((near, far)))
+
+
+def _remember(pair: Pair) -> None:
     _pairs.update(dict.fromkeys(pair.inodes, pair))
     for oldest in list(_pairs)[: max(0, len(_pairs) - _MAX_ENDS)]:
         del _pairs[oldest]

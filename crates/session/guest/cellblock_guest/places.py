@@ -23,3 +23,8 @@ def workspace() -> str:
 def is_own(path: str) -> bool:
     """Whether a path is one of these directories, or below one."""
     return (path + "/").startswith(tuple(directory + "/" for directory in (_workspace, *_TEMPORARY)))
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a path is in a temporary directory, or is one."""
+    return (path + "/").startswith(tuple(directory + "/" for directory in _TEMPORARY))

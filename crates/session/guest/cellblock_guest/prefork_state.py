@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import os
 from _signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, getitimer, setitimer  # type: ignore[import-not-found]
-from fcntl import F_GETFL, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioctl, lockf
+from fcntl import F_GETFL, F_RDLCK, F_SETFL, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioctl, lockf
+from struct import Struct
 
 from . import BUILTINS as __builtins__
 from . import child_processes, epolls, mappings, native, places, process_id_keepers, timers
@@ -27,9 +28,16 @@ _SOCKET = 0o140000
 _FIONREAD = 0x541B
 _TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
 _PROCESS = "anon_inode:[pidfd]"
+_WATCHES = "anon_inode:inotify"
 _COUNTER = "anon_inode:[eventfd]"
+_OF_OPEN_FILE = "OFDLCK"
 _COUNTS = "eventfd-count:"
 _DATABASE = b"SQLite format 3\0"
+# The flags of an open file that can be changed.
+_CHANGEABLE = os.O_APPEND | os.O_ASYNC | os.O_DIRECT | os.O_NOATIME | os.O_NONBLOCK
+# `fcntl.F_OFD_SETLK`, from Python 3.9 on; and `struct flock`.
+_LOCK_OPEN_FILE = 37
+_LOCK = Struct("hhqqi4x")
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
 
 
@@ -43,6 +51,7 @@ class PreForkState:
             self._directory: str | None = os.getcwd()
         except OSError:  # it was removed before
             self._directory = None
+        self._streams = [(number, flags) for number in range(_FIRST_OF_THE_CODE) if (flags := _flags(number)) is not None]
         self._open = []
         for number, _ in descriptors:
             if number >= _FIRST_OF_THE_CODE and number not in besides:
@@ -84,6 +93,8 @@ class PreForkState:
         lost = self._settle_directory()
         for mapping in self._mappings:
             mapping.lead_to_path()
+        for number, flags in self._streams:
+            _put_flags_back(number, flags)
         is_open = [kept for kept in self._open if kept.is_still_open()]
         lost += [reason for kept in is_open if (reason := kept.settle())]
         # Last: to close a file, as it happens above, ends all record locks that the process has on it.
@@ -115,6 +126,7 @@ class _OpenDescriptor(Descriptor):
         self.name = f"{what} (descriptor {number})"
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
+        self._socket_state = native.socket_state(number) if self.kind == _SOCKET else None
 
     @property
     def may_be_mapped(self) -> bool:
@@ -133,7 +145,7 @@ class _OpenDescriptor(Descriptor):
                         )
             except OSError as error:
                 return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
-            return None
+            return self._flags_lost()
         if self.kind == _REGULAR and self._look() != self._state and not native.has_put_back(self.number):
             return f"{self.name}: what was written to an open file without a name"
         is_stream = self.kind in (_PIPE, _SOCKET) or self.is_terminal or self.path == _COUNTER
@@ -151,7 +163,23 @@ class _OpenDescriptor(Descriptor):
                 return f"{self.name}: what it is set to"
         if self.path == _PROCESS:
             return f"{self.name}: its process may have ended"
-        return None
+        if self.path == _WATCHES and self._look() != self._state:
+            return f"{self.name}: what it watches"
+        return self._socket_lost() or self._flags_lost()
+
+    def _socket_lost(self) -> str | None:
+        """Set the options of a socket as they were. Says what is not as it was."""
+        if self._socket_state is None:
+            return None
+        lost = native.put_socket_back(self.number, self._socket_state)
+        if lost == native.CONNECTION:
+            return f"{self.name}: its connection was made, shut down or ended"
+        return f"{self.name}: an option that was set" if lost == native.OPTION else None
+
+    def _flags_lost(self) -> str | None:
+        """Set the flags as they were, or say that they cannot be."""
+        is_put_back = self.flags & os.O_PATH or _put_flags_back(self.number, self.flags)
+        return None if is_put_back else f"{self.name}: flags that were set"
 
     def _is_database(self) -> bool:
         """Whether it is a database of SQLite, which takes the file for another database when it is another file."""
@@ -170,6 +198,8 @@ class _OpenDescriptor(Descriptor):
             return _count(self.number)
         if self.path == timers.PATH:
             return timers.setting(self.number)
+        if self.path == _WATCHES:
+            return _watches(self.number)
         return _waiting(self.number) if self.kind == _SOCKET or self.is_terminal else None
 
     def lock_again(self) -> str | None:
@@ -178,12 +208,16 @@ class _OpenDescriptor(Descriptor):
             now = _locks(self.number) if self.kind == _REGULAR else []
             if any(kind == "FLOCK" for kind, *_ in now) and not any(kind == "FLOCK" for kind, *_ in self._locks):
                 flock(self.number, LOCK_UN)
+            if _of_open_file(now) != _of_open_file(self._locks):
+                _lock_open_file(self.number, F_UNLCK, 0, 0)
             for kind, mode, start, length in self._locks:
                 how = (LOCK_EX if mode == "WRITE" else LOCK_SH) | LOCK_NB
                 if kind == "FLOCK":
                     flock(self.number, how)
                 elif kind == "POSIX":
                     lockf(self.number, how, length, start)
+                elif kind == _OF_OPEN_FILE:
+                    _lock_open_file(self.number, F_WRLCK if mode == "WRITE" else F_RDLCK, start, length)
         except FileNotFoundError:  # another thread has closed it
             return None
         except OSError:
@@ -224,6 +258,38 @@ def _locks(number: int) -> list[tuple[str, str, int, int]]:
                 _, _, kind, _, mode, _, _, start, end = line.split()
                 found.append((kind, mode, int(start), 0 if end == "EOF" else int(end) - int(start) + 1))
     return found
+
+
+def _of_open_file(locks: list[tuple[str, str, int, int]]) -> list[tuple[str, str, int, int]]:
+    """Those that belong to the open file, not to the process: a copy of the process shares them."""
+    return [lock for lock in locks if lock[0] == _OF_OPEN_FILE]
+
+
+def _lock_open_file(number: int, how: int, start: int, length: int) -> None:
+    fcntl(number, _LOCK_OPEN_FILE, _LOCK.pack(how, os.SEEK_SET, start, length, 0))
+
+
+def _flags(number: int) -> int | None:
+    try:
+        return fcntl(number, F_GETFL)
+    except OSError:  # closed
+        return None
+
+
+def _put_flags_back(number: int, flags: int) -> bool:
+    """Set the flags of an open file that can be changed. Says whether they are these."""
+    now = _flags(number)
+    try:
+        if now is not None and (now ^ flags) & _CHANGEABLE:
+            fcntl(number, F_SETFL, flags & _CHANGEABLE)
+    except OSError:
+        return False
+    return True
+
+
+def _watches(number: int) -> list[str]:
+    with open(f"/proc/self/fdinfo/{number}") as file:
+        return sorted(line for line in file if line.startswith("inotify "))
 
 
 def _count(number: int) -> str | None:

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 
 KIND = 0o140000
 
+# The settings that servers are known to have; the rest is told by its number.
+_NAMES = {
+    (1, 25): "SO_BINDTODEVICE",
+    (1, 26): "SO_ATTACH_FILTER",
+    (1, 29): "SO_TIMESTAMP",
+    (1, 35): "SO_TIMESTAMPNS",
+    (1, 36): "SO_MARK",
+    (1, 37): "SO_TIMESTAMPING",
+    (1, 46): "SO_BUSY_POLL",
+    (1, 50): "SO_ATTACH_BPF",
+    (6, 13): "TCP_CONGESTION",
+}
+
 
 class UnconnectedSockets:
     """Those of this process, at a checkpoint."""
@@ -22,9 +35,7 @@ class UnconnectedSockets:
         numbers = [number for number, kind in descriptors if kind == KIND and number not in besides]
         looks = [(number, *native.record_socket(number)) for number in numbers]
         # A server that could not be had again as it is.
-        self.obstacle = next(
-            (f"a socket is listening (descriptor {number})" for number, look, _ in looks if look == native.OBSTACLE), None
-        )
+        self.obstacle = next((_why_not(number, record) for number, look, record in looks if look == native.OBSTACLE), None)
         self._records: Any = native.SocketRecords(
             [record for _, look, record in looks if look == native.RECREATED],
             [number for number, look, _ in looks if look == native.SHARED],
@@ -45,3 +56,12 @@ class UnconnectedSockets:
             elif had_waiting:
                 lost.append(f"a socket (descriptor {descriptor}): what waited in it")
         return lost
+
+
+def _why_not(number: int, record: bytes) -> str:
+    """Why a server could not be had again."""
+    level, option = native.obstacle_of_socket(record)
+    if not option:
+        return f"a socket is listening (descriptor {number})"
+    name = _NAMES.get((level, option)) or f"number {option} of level {level}"
+    return f"a socket is listening (descriptor {number}) with a setting that cannot be set again: {name}"

@@ -22,6 +22,9 @@ pub(crate) const OWN_MEMORY: u64 = 64 << 20;
 const COPY_MEMORY: u64 = 8 << 20;
 /// The bytes of shared memory in which the guest holds incomplete lines of output.
 const HELD_OUTPUT: u64 = 8 << 10;
+/// What the guest says where one more copy of the head would be more than the limit allows (`checkpoints.py`).
+const TOO_MANY_PROCESSES: &str =
+    "there are too many processes and threads for one more copy (raise the limit `processes`)";
 /// One entry of a page table for each page.
 const PAGE_TABLE_SHARE: u64 = 512;
 
@@ -60,7 +63,15 @@ impl LiveSession {
         self.copy_files().await;
         // While the head copies itself: both take about as long.
         let look = self.files.disk.look_for_held_files();
-        let made = self.make_standby(cell_waits).await;
+        let mut made = self.make_standby(cell_waits).await;
+        // An older state counts as a process: it is worth less than the newest.
+        while made.as_ref().is_err_and(|why| why == TOO_MANY_PROCESSES)
+            && self.checkpoints.standbys.len() > 1
+        {
+            self.drop_oldest_standby().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            made = self.make_standby(cell_waits).await;
+        }
         self.note_held_files(look).await;
         match made {
             Ok(()) => {

@@ -45,7 +45,9 @@ impl Actor {
             reason: "no checkpoint could be woken".to_owned(),
         };
         let lost = |cell: u64| {
-            format!("the checkpoint after cell {cell} is not there any more: its process has ended")
+            format!(
+                "the checkpoint after cell {cell} is not there any more: its process has ended, as it does where memory or processes are short (raise the limits `memory` and `processes`)"
+            )
         };
         let target = self.live.checkpoints.before(count);
         let there = target.is_some_and(|target| self.live.checkpoints.can_reach(target));

@@ -84,13 +84,14 @@ pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode>
 
 async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
     let (mut agent_run_args, _) = args.agent_run_args.resolve()?;
+    agent_run_args.check_options()?;
+    let untrusted = agent_run_args.session.untrusted_directories();
+    let files = read_files(&args.files.files, &untrusted)?;
     agent_run_args.model = agent_run_args.model.or_found(console).await?;
     let args = &AskArgs {
         agent_run_args,
         ..args.clone()
     };
-    let untrusted = args.agent_run_args.session.untrusted_directories();
-    let files = read_files(&args.files.files, &untrusted)?;
     let setup = RunSetup {
         files,
         ..RunSetup::default()

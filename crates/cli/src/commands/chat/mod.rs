@@ -209,6 +209,7 @@ pub(super) async fn make_agent(
     if let Some(name) = model {
         agent_run_args.model.model = Some(name.to_owned());
     }
+    agent_run_args.check_options()?;
     agent_run_args.model = agent_run_args.model.or_found(console).await?;
     let model = agent_run_args.model.open(console).await?;
     let (builder, servers) = agent_run_args.agent(model, setup, console).await?;

@@ -11,6 +11,7 @@ use cellblock::env::Dirs;
 use cellblock::journal::{JournalError, JournalFile, Journals, Summary, notebook, script};
 use cellblock::{KeptWorkspaces, parse_age};
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -84,7 +85,8 @@ struct ListArgs {
 
 const LIST_EXAMPLES: &str = "\
 STATE is alive while the session goes on, ended when it was closed or ended by itself, died when its host was killed. LAST is \
-how the last cell ended; `running` if it did not. A journal marked with * is not complete.
+how the last cell ended; `running` if it did not. WORKSPACE is `removed` where the directory is not there any more. A journal \
+marked with * is not complete.
 
 Examples:
   cellblock sessions list
@@ -102,7 +104,8 @@ fn list(args: &ListArgs, journals: &Journals, console: &Console) -> anyhow::Resu
         }
     }
     if args.json {
-        console.print_json(&summaries)?;
+        let listed: Result<Vec<Value>, _> = summaries.iter().map(listed).collect();
+        console.print_json(&listed?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if summaries.is_empty() {
@@ -129,6 +132,13 @@ fn list(args: &ListArgs, journals: &Journals, console: &Console) -> anyhow::Resu
     Ok(ExitCode::SUCCESS)
 }
 
+/// A journal in JSON: what it says, and whether its workspace is still there.
+fn listed(summary: &Summary) -> serde_json::Result<Value> {
+    let mut listed = serde_json::to_value(summary)?;
+    listed["workspace_removed"] = json!(!summary.workspace.exists());
+    Ok(listed)
+}
+
 fn row(summary: &Summary) -> [String; 7] {
     let last = match (summary.last_status, summary.cells) {
         (Some(status), _) => status.name(),
@@ -143,7 +153,10 @@ fn row(summary: &Summary) -> [String; 7] {
         summary.cells.to_string(),
         last.to_owned(),
         summary.fate.to_owned(),
-        summary.workspace.display().to_string(),
+        match summary.workspace.exists() {
+            true => summary.workspace.display().to_string(),
+            false => "removed".to_owned(),
+        },
     ]
 }
 
@@ -250,7 +263,9 @@ fn remove(args: &RemoveArgs, journals: &Journals, console: &Console) -> anyhow::
             .collect::<Result<Vec<_>, _>>()?,
     };
     let workspaces = KeptWorkspaces::new(&Dirs::from_process()?.state);
+    let sizes = workspaces.list().unwrap_or_default();
     let (mut removed, mut bytes, mut kept) = (0, 0, 0);
+    let mut removed_workspaces = 0;
     for file in chosen {
         let workspace = file.summary().map(|summary| summary.workspace);
         match file.remove() {
@@ -258,8 +273,12 @@ fn remove(args: &RemoveArgs, journals: &Journals, console: &Console) -> anyhow::
                 removed += 1;
                 bytes += file.bytes;
                 // A directory of the user, or one that another session works in, stays.
-                if let Ok(workspace) = workspace {
-                    let _ = workspaces.remove(&workspace);
+                if let Ok(workspace) = workspace
+                    && workspaces.remove(&workspace).unwrap_or(false)
+                {
+                    removed_workspaces += 1;
+                    let measured = sizes.iter().find(|one| one.path == workspace);
+                    bytes += measured.map_or(0, |one| one.bytes);
                 }
             }
             Err(JournalError::Alive { .. }) if args.ids.is_empty() => kept += 1,
@@ -271,8 +290,9 @@ fn remove(args: &RemoveArgs, journals: &Journals, console: &Console) -> anyhow::
         kept => format!("; {} alive and stayed", plural(kept, "session")),
     };
     let line = format!(
-        "{} removed, {}{alive}",
+        "{} and {} removed, {}{alive}",
         plural(removed, "journal"),
+        plural(removed_workspaces, "workspace"),
         size(bytes)
     );
     console.say(&console.on_err(Style::Dim, &line));

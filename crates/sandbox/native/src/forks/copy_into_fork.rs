@@ -10,6 +10,7 @@
 use crate::forks::enter_namespaces::Visibility;
 use crate::forks::event_descriptors;
 use crate::forks::fork::{Hints, KINDS};
+use crate::forks::own_copies;
 use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::forks::standby::Copying;
 use crate::launch::spawn::enter_cgroups;
@@ -53,8 +54,9 @@ pub unsafe fn copy_head_into_fork(copying: Copying, channel: Fd) -> Result<ForkS
     let side = unsafe { copy_into_fork(copying, channel) };
     match side {
         Ok(ForkSide::Original(_)) => copying.release_threads_parted(),
-        // A thread must find no event of the parent's, and a head without some of its threads would wait for them.
+        // A thread must find nothing of the parent's, and a head without some of its threads would wait for them.
         Ok(ForkSide::Fork(_)) => {
+            own_copies::replace();
             if event_descriptors::renew().is_err() || copying.start_threads().is_err() {
                 sys::exit(70);
             }

@@ -2,9 +2,11 @@
 
 use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
 use crate::forks::file_offsets::{self, OpenFile};
+use crate::forks::own_copies::{self, Replacement, SharedArea};
 use crate::forks::process_ids::{self, PythonThreads};
 use crate::forks::shared_memory;
 use crate::forks::side_fork;
+use crate::forks::socket_state::SocketState;
 use crate::forks::standby;
 use crate::forks::standby::{Announcement, Copying};
 use crate::forks::threads;
@@ -157,6 +159,27 @@ unsafe extern "C" fn cellblock_record_socket(socket: Fd, record: *mut Record) ->
     unsafe { &mut *record }.fill(socket) as i32
 }
 
+/// How many bytes the state of a socket has.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_socket_state_bytes() -> usize {
+    size_of::<SocketState>()
+}
+
+/// Notes options and connection of a socket.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_note_socket_state(socket: Fd, state: *mut SocketState) {
+    // SAFETY: the guest passes memory for a state; its alignment is not known.
+    unsafe { state.write_unaligned(SocketState::of(socket)) };
+}
+
+/// Sets the options of a socket as they were noted. Returns 0 if the socket is as it was, 1 if an option cannot be set again, and 2 if its
+/// connection is another one or has ended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_put_socket_back(socket: Fd, state: *const SocketState) -> i32 {
+    // SAFETY: the guest passes what `cellblock_note_socket_state` wrote.
+    unsafe { state.read_unaligned() }.put_back(socket) as i32
+}
+
 /// Has the next standby let go of these sockets, and make them anew when it is woken. `connections` are the head's other sockets. The guest
 /// keeps the memory as long as the standby lives.
 #[unsafe(no_mangle)]
@@ -211,6 +234,27 @@ extern "C" fn cellblock_has_other_threads() -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
     threads::new_id_of(old).unwrap_or(0)
+}
+
+/// Has the copy that [`cellblock_copy_into_fork`] makes next replace what it has in common with its parent, before a thread of it runs. The guest
+/// keeps the three arrays until then; each end of a group is -1.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_remember_own_copies(
+    replacements: *mut Replacement,
+    replacement_count: usize,
+    groups: *mut [Fd; 2],
+    group_count: usize,
+    areas: *mut SharedArea,
+    area_count: usize,
+) {
+    // SAFETY: the guest passes three arrays with their lengths; the rest is the caller's promise.
+    unsafe {
+        own_copies::remember(
+            (replacements, replacement_count),
+            (groups, group_count),
+            (areas, area_count),
+        );
+    }
 }
 
 /// Copies a head that speaks on `channel` into the fork that init has prepared. With `libc_fork` the head has one thread; without, all its

@@ -22,6 +22,7 @@ use crate::sys::{self, Fd, close, nr, syscall};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use maps::Place;
 use pages::Access;
+pub(crate) use pages::are_all_resident;
 use tables::{SharedMap, Tables};
 
 /// What was not noted at a checkpoint.

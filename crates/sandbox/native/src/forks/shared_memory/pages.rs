@@ -18,7 +18,7 @@ const CHUNK: usize = 2048;
 const MAX_MAP_BYTES: usize = 4 << 30;
 
 /// Whether all shared memory of the machine is resident, as nothing was swapped out. Then a page that is not resident has no contents.
-pub(super) fn are_all_resident() -> bool {
+pub(crate) fn are_all_resident() -> bool {
     // `struct sysinfo`: uptime, three loads, total and free memory, shared, buffers, total and free swap, …
     let mut words = [0u64; 32];
     // SAFETY: the structure has 112 bytes.

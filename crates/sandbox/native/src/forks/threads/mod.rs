@@ -21,11 +21,12 @@ mod stop;
 use crate::arch::{clone_arguments, thread_pointer};
 use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::sys::{
-    self, Errno, Forked, Pid, Result, clone_flags, close, nr, open, open_flags, signals, syscall,
+    self, Errno, Forked, Pid, Result, clone_flags, close, monotonic_milliseconds, nr, open,
+    open_flags, signals, syscall,
 };
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::SeqCst;
-use kernel::{own_id_address, robust_list};
+use kernel::{own_id_address, robust_list, wait_for_change};
 use restart::{TemporaryStacks, register_sequences, start_thread};
 use saved::{
     CLAIMED, IS_STOPPING, RESTARTED, SEPARATIONS, SEQUENCE_BYTES, SEQUENCE_OFFSET, entry,
@@ -178,7 +179,7 @@ impl Stopped {
         RESTARTED.store(0, SeqCst);
         let stacks = TemporaryStacks::new(self.count)?;
         for index in 0..self.count {
-            start_thread(stacks.top_of(index), index)?;
+            start_when_there_is_room(stacks.top_of(index), index)?;
         }
         // Until a thread has left its temporary stack and its entry, neither may be used again.
         while (RESTARTED.load(SeqCst) as usize) < self.count {
@@ -186,6 +187,22 @@ impl Stopped {
             let _ = unsafe { syscall(nr::SCHED_YIELD, []) };
         }
         Ok(())
+    }
+}
+
+/// Makes one thread anew. In a session that is near its limit of processes and threads, those of the head that is being ended count until they are
+/// reaped.
+fn start_when_there_is_room(stack: usize, index: usize) -> Result<()> {
+    const MAX_WAIT_MILLISECONDS: u64 = 5_000;
+    let start = monotonic_milliseconds();
+    loop {
+        match start_thread(stack, index) {
+            Err(Errno::AGAIN) if monotonic_milliseconds() - start < MAX_WAIT_MILLISECONDS => {
+                let started = RESTARTED.load(SeqCst);
+                wait_for_change(&RESTARTED, started);
+            }
+            outcome => return outcome,
+        }
     }
 }
 

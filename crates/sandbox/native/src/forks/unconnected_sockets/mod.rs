@@ -12,6 +12,7 @@ mod ports;
 mod record;
 
 pub use let_go_signal::LetGoSignal;
+pub use options::Options;
 pub use record::{Handling, Record};
 
 use ports::Connections;

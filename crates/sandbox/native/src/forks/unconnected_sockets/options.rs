@@ -164,6 +164,21 @@ impl Options {
         set_number(fresh, REUSE_ADDRESS, 1)
     }
 
+    /// Sets those of a socket that are others now. Says whether all of them are these.
+    pub fn put_back(&self, socket: Fd) -> bool {
+        const BUFFER_LOCK: Name = (SOCKET, 72);
+        // The kernel chooses sizes itself until they are asked for.
+        let are_asked_for = number(socket, BUFFER_LOCK).is_ok_and(|lock| lock != 0);
+        let mut names = KEPT.into_iter().zip(self.values);
+        names.all(|(name, value)| {
+            let is_left = matches!(name, (SOCKET, SEND_BUFFER | RECEIVE_BUFFER)) && !are_asked_for;
+            if is_left || Value::of(socket, name) == value {
+                return true;
+            }
+            value.as_set(name).set(socket, name).is_ok()
+        })
+    }
+
     /// Sets `SO_REUSEADDR` to its recorded value, after `bind`.
     pub fn set_after_binding(&self, fresh: Fd) -> Result<()> {
         let [.., reuse_address] = self.values;
@@ -171,8 +186,8 @@ impl Options {
     }
 }
 
-/// Whether a socket has no other settings than a new one, but for those that are set again.
-pub(super) fn has_no_others(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -> bool {
+/// A setting of a socket that a new one has not, and that is not set again.
+pub(super) fn first_other(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -> Option<Name> {
     const LAST_OPTIONS: [(i32, i32); 5] =
         [(SOCKET, 84), (IP, 53), (IP_6, 80), (TCP, 37), (UDP, 110)];
     LAST_OPTIONS
@@ -180,7 +195,7 @@ pub(super) fn has_no_others(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -
         .filter(|(level, _)| applies(*level, domain, protocol))
         .flat_map(|(level, last)| (1..=last).map(move |option| (level, option)))
         .filter(|name| !KEPT.contains(name) && !NOT_SETTINGS.contains(name))
-        .all(|name| is_same(socket, fresh, name))
+        .find(|name| !is_same(socket, fresh, *name))
 }
 
 fn applies(level: i32, domain: i32, protocol: i32) -> bool {

@@ -18,6 +18,9 @@ pub struct Record {
     pub error: i32,
     /// Whether something waited in it: connections that were not accepted, or datagrams that were not read.
     has_waiting: i32,
+    /// The setting because of which the socket cannot be made anew; zeros where it is not a setting.
+    other_level: i32,
+    other_option: i32,
     /// How many connections may wait; negative if it does not listen.
     backlog: i32,
     /// What kind of socket it is.
@@ -105,9 +108,10 @@ impl Record {
         }
         self.options = Options::of(descriptor);
         let fresh = super::new_socket(self.domain, self.kind, self.protocol)?;
-        let is_whole = options::has_no_others(descriptor, fresh, self.domain, self.protocol);
+        let other = options::first_other(descriptor, fresh, self.domain, self.protocol);
         crate::sys::close(fresh);
-        Ok(is_whole.then_some(()))
+        (self.other_level, self.other_option) = other.unwrap_or_default();
+        Ok(other.is_none().then_some(()))
     }
 
     /// Where it is bound.

@@ -1,4 +1,4 @@
-use super::options::has_no_others;
+use super::options::first_other;
 use super::record::{Handling, Record};
 use super::{arrange, new_socket};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -66,11 +66,11 @@ fn a_server_is_had_again_at_its_address_with_its_options() {
 fn a_setting_that_is_not_set_again_is_noticed() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let fresh = new_socket(INTERNET, STREAM, TCP).unwrap();
-    let has_no_others = || has_no_others(server.as_raw_fd(), fresh, INTERNET, TCP);
-    assert!(has_no_others());
+    let other = || first_other(server.as_raw_fd(), fresh, INTERNET, TCP);
+    assert_eq!(other(), None);
     const TIMESTAMP: i32 = 29;
     set(server.as_raw_fd(), TIMESTAMP, 1);
-    assert!(!has_no_others());
+    assert_eq!(other(), Some((1, TIMESTAMP)));
     assert_eq!(look(&server).0, Handling::Obstacle);
     crate::sys::close(fresh);
 }
