@@ -49,25 +49,31 @@ server = socket.create_server(('127.0.0.1', 0))
 client = socket.create_connection(server.getsockname())
 accepted, _ = server.accept()
 alone = socket.socket()
-OPTIONS = [(socket.SOL_SOCKET, option) for option in (socket.SO_KEEPALIVE, socket.SO_LINGER, socket.SO_RCVTIMEO, socket.SO_SNDBUF, socket.SO_PRIORITY)]
+OPTIONS = [(socket.SOL_SOCKET, option) for option in (socket.SO_KEEPALIVE, socket.SO_LINGER, socket.SO_RCVTIMEO, socket.SO_PRIORITY)]
 INTERNET = [(socket.IPPROTO_TCP, socket.TCP_NODELAY), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), (socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IP, socket.IP_TOS)]
 def options():
     return [one.getsockopt(*name, 16) for one in (near, client, alone, server) for name in OPTIONS + (INTERNET if one is not near else [])]
-before = options()",
+before = options(), near.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)",
     );
     let change = "for one in (near, client, alone, server):
     one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 7))
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack('ll', 3, 0))
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 9000)
-    if one is not near:
+    if one is near:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 9000)
+    else:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
         one.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 9)
-assert options() != before";
+assert options() != before[0]";
     for _ in 0..2 {
         assert_eq!(crash(&session, change), NOTHING);
-        assert_eq!(session.value("options() == before"), "True");
+        assert_eq!(
+            session.value(
+                "(options(), near.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)) == before"
+            ),
+            "True"
+        );
     }
 }
 
@@ -126,7 +132,7 @@ fn locks_of_open_files_are_as_they_were() {
         "import fcntl, os, struct
 file = open('file', 'wb+'); file.write(bytes(100)); file.flush()
 def lock(kind, start, length, file=file):
-    fcntl.fcntl(file.fileno(), fcntl.F_OFD_SETLK, struct.pack('hhqqi4x', kind, 0, start, length, 0))
+    fcntl.fcntl(file.fileno(), 37, struct.pack('hhqqi4x', kind, 0, start, length, 0))
 def locks():
     with open(f'/proc/self/fdinfo/{file.fileno()}') as information:
         return sorted(line.split()[2:] for line in information if line.startswith('lock'))

@@ -169,14 +169,16 @@ impl Options {
         const BUFFER_LOCK: Name = (SOCKET, 72);
         // The kernel chooses sizes itself until they are asked for.
         let are_asked_for = number(socket, BUFFER_LOCK).is_ok_and(|lock| lock != 0);
-        let mut names = KEPT.into_iter().zip(self.values);
-        names.all(|(name, value)| {
+        let mut are_all = true;
+        for (name, value) in KEPT.into_iter().zip(self.values) {
             let is_left = matches!(name, (SOCKET, SEND_BUFFER | RECEIVE_BUFFER)) && !are_asked_for;
-            if is_left || Value::of(socket, name) == value {
-                return true;
+            if !is_left && Value::of(socket, name) != value {
+                let _ = value.as_set(name).set(socket, name);
+                // A buffer may have been larger than one that can be asked for.
+                are_all &= Value::of(socket, name) == value;
             }
-            value.as_set(name).set(socket, name).is_ok()
-        })
+        }
+        are_all
     }
 
     /// Sets `SO_REUSEADDR` to its recorded value, after `bind`.
