@@ -14,6 +14,7 @@ mod working_threads;
 
 mod capabilities;
 mod deputy;
+mod early_code;
 mod events;
 mod files;
 mod inherited;

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, child_processes, descriptors, entropy, mappings, native, places, trees
+from . import checkpoints, child_processes, descriptors, entropy, mappings, native, places
 from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_TEMPORARY = ("/tmp", "/dev/shm")
 
 
 class Arrived(BaseException):
@@ -65,14 +63,11 @@ class _ParentState:
         except OSError:  # it was removed
             self._directory = places.workspace()
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
-        self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
         self._mappings = mappings.shared(besides=own_memory)
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
 
     def apply(self) -> None:
-        for path, tree in self._temporary:
-            tree.copy_to(path)
         try:
             os.chdir(self._directory)
         except OSError:
@@ -94,5 +89,4 @@ class _ParentState:
                 mapping.renew()
 
     def close(self) -> None:
-        for _, tree in self._temporary:
-            tree.close()
+        self._open.close()
