@@ -15,6 +15,7 @@ mod working_threads;
 mod apart;
 mod capabilities;
 mod deputy;
+mod early_code;
 mod events;
 mod files;
 mod inherited;

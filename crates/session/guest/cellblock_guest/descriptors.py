@@ -1,5 +1,8 @@
 """The open descriptors of a fork: files are opened again, so that nothing in it leads to the parent's, and ends of pipes and
-sockets whose other end the parent has are cut off."""
+sockets whose other end the parent has are cut off.
+
+Before any code runs in the fork, init has put something that leads nowhere in the place of sockets, directories and what only
+stands for a path (`forks/ways_back.rs`)."""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import os
 from fcntl import F_GETFL, fcntl
 
 from . import BUILTINS as __builtins__
-from . import epolls, pairs, places, trees
+from . import epolls, pairs, places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _KIND = 0o170000
 _REGULAR = 0o100000
@@ -25,24 +28,31 @@ _RENEWED_BY_NATIVE_CODE = (epolls.PATH, "anon_inode:[eventfd]", "anon_inode:[tim
 # Flags that a file is opened with, but not again.
 NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
+_CHUNK = 1 << 20
 
 
 class Open:
     """What is open, as it was in the parent."""
 
-    def __init__(self, descriptors: list[Descriptor]) -> None:
+    def __init__(self, descriptors: list[Descriptor], examples: list[Descriptor]) -> None:
         self._descriptors = descriptors
+        # A socket and a directory of the guest's own: what init has made of them, it has made of others.
+        self.examples = examples
 
     @classmethod
     def look(cls, besides: tuple[int, ...]) -> Open:
+        from _socket import AF_UNIX, socket
+
+        examples = [Descriptor(socket(AF_UNIX).detach()), Descriptor(os.open("/", os.O_RDONLY | os.O_DIRECTORY))]
+        left_out = {*besides, *(example.number for example in examples)}
         found = []
         for number in _numbers():
-            if number not in besides:
+            if number not in left_out:
                 try:
                     found.append(Descriptor(number))
                 except OSError:  # the one that listed the directory
                     pass
-        return cls(found)
+        return cls(found, examples)
 
     def __iter__(self) -> Iterator[Descriptor]:
         return iter(self._descriptors)
@@ -50,7 +60,8 @@ class Open:
     def renew(self) -> None:
         """In the copy: make every descriptor its own, but for those that watch others."""
         # A library may have closed some when Python told it of the fork, as matplotlib does with its fonts. Those stay closed.
-        self._descriptors = [descriptor for descriptor in self._descriptors if descriptor.is_still_open()]
+        cut = {example.file_now() for example in self.examples if example.file_now() != example.file}
+        self._descriptors = [descriptor for descriptor in self._descriptors if descriptor.is_still_open(cut)]
         fresh = _Fresh()
         for descriptor in self._descriptors:
             try:
@@ -58,6 +69,10 @@ class Open:
             except OSError:
                 _replace(descriptor, nothing())
         fresh.close()
+
+    def close(self) -> None:
+        for example in self.examples:
+            os.close(example.number)
 
     def renew_watches(self) -> None:
         """The rest: last, when the others are what they shall be."""
@@ -73,8 +88,9 @@ class Descriptor:
         status = os.fstat(number)
         self.number = number
         self.kind = status.st_mode & _KIND
-        self.device = status.st_dev
+        self.file = status.st_dev, status.st_ino
         self.inode = status.st_ino
+        self.was_cut_by_init = False
         self.path = os.readlink(f"/proc/self/fd/{number}")
         self.flags = fcntl(number, F_GETFL)
         self.inheritable = os.get_inheritable(number)
@@ -108,13 +124,19 @@ class Descriptor:
         """Whether it is an end of a pseudo-terminal: each session has its own."""
         return self.path.startswith(_TERMINALS)
 
-    def is_still_open(self) -> bool:
-        """Whether the number leads to the same file as it did when it was looked at."""
+    def file_now(self) -> tuple[int, int] | None:
+        """The device and the inode of what the number leads to; None if it was closed."""
         try:
             status = os.fstat(self.number)
         except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == (self.device, self.inode)
+            return None
+        return status.st_dev, status.st_ino
+
+    def is_still_open(self, cut: Collection[tuple[int, int] | None] = ()) -> bool:
+        """Whether the number leads to the same file as when it was looked at, or to what init has put in the place of others."""
+        now = self.file_now()
+        self.was_cut_by_init = now is not None and now in cut
+        return now == self.file or self.was_cut_by_init
 
 
 def _numbers() -> Iterator[int]:
@@ -155,7 +177,7 @@ class _Fresh:
 
 
 def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
-    if descriptor.kind in (_REGULAR, _DIRECTORY):
+    if descriptor.kind in (_REGULAR, _DIRECTORY) or descriptor.flags & os.O_PATH:
         again = _again(descriptor)
         if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
             os.lseek(again, descriptor.offset, os.SEEK_SET)
@@ -166,7 +188,7 @@ def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
         _replace_by_end(descriptor, writer if writes else reader)
     elif descriptor.kind == _SOCKET and (end := fresh.socket(descriptor.inode)) is not None:
         _replace_by_end(descriptor, end)
-    elif descriptor.is_cut_off:
+    elif descriptor.was_cut_by_init or descriptor.is_cut_off:
         _replace(descriptor, nothing())
 
 
@@ -187,7 +209,7 @@ def same_again(descriptor: Descriptor) -> None:
 def _again(descriptor: Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
     flags = descriptor.flags & ~NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
-    if places.is_own(descriptor.path) and not descriptor.nameless:
+    if descriptor.was_cut_by_init or (places.is_own(descriptor.path) and not descriptor.nameless):
         return os.open(descriptor.path, flags)
     if descriptor.nameless and descriptor.kind == _REGULAR:
         return _copy_of_nameless(descriptor, flags)
@@ -204,13 +226,22 @@ def _copy_of_nameless(descriptor: Descriptor, flags: int) -> int:
     try:
         target = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            trees.copy_contents(source, target)
+            _copy_contents(source, target)
             return os.open(path, flags)
         finally:
             os.close(target)
             os.unlink(path)
     finally:
         os.close(source)
+
+
+def _copy_contents(source: int, target: int) -> None:
+    """Copy a file from its beginning, wherever either descriptor stands."""
+    offset = 0
+    while chunk := os.pread(source, _CHUNK, offset):
+        while chunk:
+            written = os.pwrite(target, chunk, offset)
+            offset, chunk = offset + written, chunk[written:]
 
 
 def nothing() -> int:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, child_processes, descriptors, entropy, mappings, native, own_copies, places, trees
+from . import checkpoints, child_processes, descriptors, entropy, mappings, native, own_copies, places
 from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_TEMPORARY = ("/tmp", "/dev/shm")
 
 
 class Arrived(BaseException):
@@ -66,7 +64,6 @@ class _ParentState:
         except OSError:  # it was removed
             self._directory = places.workspace()
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
-        self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
         self._mappings = mappings.shared(besides=own_memory)
         self._own_copies = own_copies.OwnCopies(self._open, self._mappings)
         random: Any = modules.get("random")
@@ -78,8 +75,6 @@ class _ParentState:
 
     def apply(self) -> None:
         self._own_copies.settle()
-        for path, tree in self._temporary:
-            tree.copy_to(path)
         try:
             os.chdir(self._directory)
         except OSError:
@@ -101,5 +96,4 @@ class _ParentState:
                 mapping.renew()
 
     def close(self) -> None:
-        for _, tree in self._temporary:
-            tree.close()
+        self._open.close()

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from .descriptors import Descriptor
+    from .descriptors import Descriptor, Open
     from .mappings import Mapping
 
-_PIPE_END, _PAIR_END, _NOTHING, _FILE = 0, 1, 2, 3
+_PIPE_END, _PAIR_END, _NOTHING, _FILE, _EXAMPLE = 0, 1, 2, 3, 4
 _CLOSED = -1
 # Larger memory is replaced later: the fork would wait for the copy.
 _MAX_AREA_BYTES = 64 << 20
@@ -48,11 +48,12 @@ class _Area(ctypes.Structure):
 class OwnCopies:
     """The arrays that native code reads, which must live until the copy is made."""
 
-    def __init__(self, opened: Iterable[Descriptor], mapped: Iterable[Mapping]) -> None:
+    def __init__(self, opened: Open, mapped: Iterable[Mapping]) -> None:
         self._groups: dict[Any, int] = {}
         # The numbers of both ends, for each pair of sockets.
         self._pairs: dict[pairs.Pair, list[int | None]] = {}
-        found = [replacement for kept in opened if (replacement := self._replacement(kept)) is not None]
+        found = [_example(example) for example in opened.examples]
+        found += [replacement for kept in opened if (replacement := self._replacement(kept)) is not None]
         self._replacements = (_Replacement * len(found))(*found)
         self._ends = (ctypes.c_int * (2 * len(self._groups)))(*[_CLOSED] * (2 * len(self._groups)))
         self._mappings = [mapping for mapping in mapped if mapping.is_written and mapping.place[1] <= _MAX_AREA_BYTES]
@@ -74,7 +75,7 @@ class OwnCopies:
                 pass
 
     def _replacement(self, kept: Descriptor) -> _Replacement | None:
-        made = _Replacement(device=kept.device, inode=kept.inode, number=kept.number, is_inheritable=kept.inheritable)
+        made = _seen(kept)
         if kept.is_pipe:
             writes = kept.flags & os.O_ACCMODE == os.O_WRONLY
             self._lead_to_end(made, _PIPE_END, kept.inode, int(writes), kept.flags)
@@ -97,3 +98,15 @@ class OwnCopies:
     def _lead_to_end(self, made: _Replacement, kind: int, group: Any, end: int, flags: int) -> None:
         made.kind, made.end, made.flags = kind, end, flags & os.O_NONBLOCK
         made.group = self._groups.setdefault((kind, group), len(self._groups))
+
+
+def _seen(kept: Descriptor) -> _Replacement:
+    device, inode = kept.file
+    return _Replacement(device=device, inode=inode, number=kept.number, is_inheritable=kept.inheritable)
+
+
+def _example(kept: Descriptor) -> _Replacement:
+    """A descriptor of the guest's own: what init has put in its place, it has put in the place of others."""
+    made = _seen(kept)
+    made.kind = _EXAMPLE
+    return made

@@ -246,7 +246,7 @@ def _leads_to(path: str, kept: Descriptor) -> bool:
     except OSError:
         # Nothing is there: the file is the same, under another name, unless it has none any more.
         return os.fstat(kept.number).st_nlink > 0
-    return (status.st_dev, status.st_ino) == (kept.device, kept.inode)
+    return (status.st_dev, status.st_ino) == kept.file
 
 
 def _locks(number: int) -> list[tuple[str, str, int, int]]:

@@ -2,6 +2,7 @@
 
 use crate::forks::fork::{FIRST_INIT, credentials_of};
 use crate::forks::fork_init::Inherited;
+use crate::forks::temporary_files::TemporaryFiles;
 use crate::init::sweep;
 use crate::launch::spawn::Descriptors;
 use crate::sys::text::Text;
@@ -22,6 +23,7 @@ pub(super) fn accept_head(
     taken: &Descriptors,
     inherited: &Inherited,
     proc_directory: Fd,
+    temporary_files: &TemporaryFiles,
 ) -> Result<Pid, Failure> {
     let mut wanted = [
         Poll::readable(inherited.report),
@@ -54,6 +56,7 @@ pub(super) fn accept_head(
     // The parent ends the helpers now, should one still be there.
     send(inherited.parent, &[1], &[]).at(Stage::Copy)?;
     close(inherited.parent);
+    temporary_files.copy();
     kill(head, signals::CONT).at(Stage::Copy)?;
     send(inherited.report, &[1], &[]).at(Stage::Copy)?;
     close(inherited.report);

@@ -153,6 +153,11 @@ impl Stopped {
         Err(Errno::AGAIN)
     }
 
+    /// Opens the memory and the `/proc` entries of the process to init, and to the rest of the session. They share the memory anyway.
+    pub fn show(&self) -> Result<()> {
+        self.prctl(options::SET_DUMPABLE, 1)
+    }
+
     /// Closes the memory and the `/proc` entries of the process to the rest of the session.
     pub fn hide(&self) -> Result<()> {
         self.prctl(options::SET_DUMPABLE, 0)

@@ -7,6 +7,7 @@ use crate::forks::arrival::{accept_head, can_look_into};
 use crate::forks::build_request::{BuildRequest, MAX_BUILD_REQUEST_BYTES, for_init};
 use crate::forks::fork::{ForkFds, KINDS, Prepared};
 use crate::forks::inherited::Expected;
+use crate::forks::temporary_files::TemporaryFiles;
 use crate::forks::user_namespace::{NextUserNamespace, clone_into};
 use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
@@ -241,8 +242,9 @@ fn run_fork_init(inherited: Inherited) -> ! {
         proc_directory,
         forwarded,
         expected,
+        temporary_files,
     } = built;
-    let head = match accept_head(request, taken, &inherited, proc_directory) {
+    let head = match accept_head(request, taken, &inherited, proc_directory, &temporary_files) {
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
@@ -315,6 +317,7 @@ struct Built {
     proc_directory: Fd,
     forwarded: Fd,
     expected: Expected,
+    temporary_files: TemporaryFiles,
 }
 
 /// Builds the session around this process, and hands its namespaces out.
@@ -326,6 +329,7 @@ fn build(
     last_process: u64,
 ) -> Result<Built, Failure> {
     let workspace = items.one(Item::Home).ok_or(Errno::NOENT).at(Stage::Root)?;
+    let temporary_files = TemporaryFiles::of_parent().at(Stage::Temporary)?;
     mounts::remove_parent_mounts(workspace)?;
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
     set_up_network(request, items, taken)?;
@@ -360,6 +364,7 @@ fn build(
         proc_directory,
         forwarded,
         expected,
+        temporary_files,
     })
 }
 

@@ -17,6 +17,8 @@ pub mod shared_memory;
 pub mod side_fork;
 pub mod socket_state;
 pub mod standby;
+mod temporary_files;
 pub mod threads;
 pub mod unconnected_sockets;
 pub mod user_namespace;
+pub mod ways_back;

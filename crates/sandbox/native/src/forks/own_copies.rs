@@ -28,6 +28,8 @@ pub enum Kind {
     Nothing = 2,
     /// A file, opened by its path.
     File = 3,
+    /// Nothing takes its place: what init has put there, it has put in the place of others too (`forks/ways_back.rs`).
+    Example = 4,
 }
 
 /// A descriptor of the parent's, and what the fork has in its place.
@@ -100,8 +102,9 @@ pub fn replace() {
     for area in areas {
         area.is_replaced = usize::from(area.replace().is_ok());
     }
+    let dead_ends = DeadEnds::of(replacements);
     for replacement in replacements.iter() {
-        replacement.apply(groups);
+        replacement.apply(groups, &dead_ends);
     }
     for end in groups.iter_mut().flatten() {
         if *end != CLOSED {
@@ -121,12 +124,40 @@ unsafe fn noted<T>(array: &AtomicPtr<T>, count: &AtomicUsize) -> &'static mut [T
     unsafe { core::slice::from_raw_parts_mut(array, count) }
 }
 
+/// The device and the inode of what init has put in the place of sockets and directories.
+struct DeadEnds([Option<(u64, u64)>; 2]);
+
+impl DeadEnds {
+    fn of(replacements: &[Replacement]) -> DeadEnds {
+        let mut ends = DeadEnds([None; 2]);
+        let examples = replacements
+            .iter()
+            .filter(|replacement| replacement.kind == Kind::Example);
+        for (end, example) in ends.0.iter_mut().zip(examples) {
+            *end = example
+                .file_now()
+                .filter(|now| *now != (example.device, example.inode));
+        }
+        ends
+    }
+
+    fn contain(&self, file: (u64, u64)) -> bool {
+        self.0.contains(&Some(file))
+    }
+}
+
 impl Replacement {
-    fn apply(&self, groups: &mut [[Fd; 2]]) {
+    fn file_now(&self) -> Option<(u64, u64)> {
+        let status = status(self.number).ok()?;
+        Some((status.device, status.inode))
+    }
+
+    fn apply(&self, groups: &mut [[Fd; 2]], dead_ends: &DeadEnds) {
         // Code may have closed it, and opened something else under its number, since it was noted.
-        let is_same = status(self.number)
-            .is_ok_and(|status| (status.device, status.inode) == (self.device, self.inode));
-        if !is_same {
+        let is_noted = self
+            .file_now()
+            .is_some_and(|now| now == (self.device, self.inode) || dead_ends.contain(now));
+        if !is_noted {
             return;
         }
         let replaced = match self.kind {
@@ -137,6 +168,7 @@ impl Replacement {
                 let _ = self.open_again();
                 return;
             }
+            Kind::Example => return,
         };
         if replaced.is_err() && self.lead_to_nothing().is_err() {
             // It must not lead to the parent.

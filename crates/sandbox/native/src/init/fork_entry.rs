@@ -4,23 +4,24 @@ use super::{Session, drain};
 use crate::forks::cpu_affinity::SharedCpu;
 use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, Stopped, Visibility};
 use crate::forks::fork::{Hints, KINDS};
-use crate::init::notify::{self, Notification, Protected};
+use crate::forks::ways_back::WaysBack;
+use crate::init::notify::{self, Notification, OnExecute, Protected};
 use crate::init::stopped;
 use crate::init::sweep;
 use crate::sys::trace::{self, Waited};
-use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
+use crate::sys::{self, Errno, Pid, Poll, Result, clone_flags, kill, nr, poll, signals};
 
 /// The process that is entering a fork.
 pub(super) struct Entering {
     pid: Pid,
     deadline: Deadline,
-    /// The `setns` that the process waits in, its own or one that init made it begin.
+    /// The call that the process waits in, its own or one that init made it begin.
     asked: Option<Notification>,
 }
 
 /// What init waits for while a process is entering.
 enum Event {
-    /// The process waits for an answer to this `setns`.
+    /// The process waits for an answer to this call.
     Asked(Notification),
     /// The process has stopped.
     Stopped,
@@ -65,8 +66,8 @@ impl Session {
         }
     }
 
-    /// A process asks to enter a namespace. Only the process that is entering does, and init makes its calls.
-    pub(super) fn handle_setns(&mut self, notification: &Notification) {
+    /// A process asks to enter a namespace, or to have descriptors of its own. Only the process that is entering does, and init makes its calls.
+    pub(super) fn handle_step(&mut self, notification: &Notification) {
         match &mut self.entering {
             Some(own) if own.pid == notification.caller() => own.asked = Some(*notification),
             _ => notify::answer(self.init.listener, notification, false),
@@ -93,17 +94,45 @@ impl Session {
         let stopped = Stopped::in_call(self.init.proc_directory, pid, &own, deadline)?;
         // Until the process is released, it and init take turns many times.
         let together = SharedCpu::with(pid);
+        self.make_reported_call(
+            &stopped,
+            nr::UNSHARE,
+            [clone_flags::FILES, 0],
+            |_, _| Ok(()),
+        )?;
+        let mut ways_back = self.ways_back(&stopped)?;
         stopped.hide()?;
+        let listener = self.init.listener;
         for (index, (kind, _)) in KINDS.into_iter().enumerate() {
-            if let Some(namespace) = self.forks.namespace(index) {
-                self.enter_namespace(&stopped, kind, namespace, &hints)?;
-                self.forks.namespace_entered(index);
-            }
+            let Some(namespace) = self.forks.namespace(index) else {
+                continue;
+            };
+            let arguments = [hints.namespace as usize, kind];
+            self.make_reported_call(&stopped, nr::SETNS, arguments, |session, asked| {
+                if let Some(ways_back) = ways_back.take() {
+                    ways_back.cut(|dead, number| {
+                        notify::give(listener, asked, dead, number, OnExecute::Closed)
+                    })?;
+                }
+                session.forks.hand_over(listener, asked, namespace, &hints)
+            })?;
+            self.forks.namespace_entered(index);
         }
         stopped.drop_capabilities(self.init.proc_directory, hints.capabilities)?;
         // Before the process runs: its children inherit on which processors they may run.
         drop(together);
         stopped.release(self.fork_visibility(pid))
+    }
+
+    /// What leads from a process that has descriptors of its own to this session. `None` where the head is closed to init: the processes
+    /// that it is closed to would see into it while init looks.
+    fn ways_back(&self, stopped: &Stopped) -> Result<Option<WaysBack>> {
+        let is_fork = self.init.forwarded >= 0;
+        if is_fork && self.init.expected.is_none() {
+            return Ok(None);
+        }
+        stopped.show()?;
+        WaysBack::of(self.init.proc_directory, stopped.pid()).map(Some)
     }
 
     /// What others may see of the fork that `entering` enters. Threads of the head part from the fork, and so does all that they start later.
@@ -137,26 +166,28 @@ impl Session {
         Err(Errno::AGAIN)
     }
 
-    /// Makes a stopped process enter one namespace. The call counts only if the filter reported it to init: one more filter of the
-    /// process's own could have faked its result.
-    fn enter_namespace(
+    /// Has a stopped process make a call that the filter reports, and does `before` when it is reported. The call counts only if it was: one more
+    /// filter of the process's own could have faked its result.
+    fn make_reported_call(
         &mut self,
         stopped: &Stopped,
-        kind: usize,
-        namespace: Fd,
-        hints: &Hints,
+        number: usize,
+        arguments: [usize; 2],
+        mut before: impl FnMut(&mut Session, &Notification) -> Result<()>,
     ) -> Result<()> {
         let listener = self.init.listener;
-        let arguments = [hints.namespace as usize, kind];
         for _ in 0..MAX_ATTEMPTS {
-            let begun = stopped.begin(nr::SETNS, arguments)?;
+            let begun = stopped.begin(number, arguments)?;
             let mut was_reported = false;
             if let Event::Asked(notification) = self.next_event(stopped.pid())? {
-                if notification.arguments()[..2] != arguments.map(|argument| argument as u64) {
+                let asked = (
+                    notification.number(),
+                    &notification.arguments()[..arguments.len()],
+                );
+                if asked != (number, &arguments.map(|argument| argument as u64)[..]) {
                     return Err(Errno::PROTO);
                 }
-                self.forks
-                    .hand_over(listener, &notification, namespace, hints)?;
+                before(self, &notification)?;
                 notify::answer(listener, &notification, true);
                 was_reported = true;
                 begun.wait()?;

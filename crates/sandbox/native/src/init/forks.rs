@@ -104,7 +104,7 @@ impl Session {
             number
                 if matches!(
                     number,
-                    nr::PTRACE | nr::SETNS | nr::SETRLIMIT | nr::PRLIMIT64
+                    nr::PTRACE | nr::SETNS | nr::UNSHARE | nr::SETRLIMIT | nr::PRLIMIT64
                 ) || UserObjects::is_about(number) =>
             {
                 enter_namespaces::innermost_pid(self.init.proc_directory, notification.caller())
@@ -125,7 +125,7 @@ impl Session {
         let (number, arguments) = (notification.number(), notification.arguments());
         let allowed = match number {
             nr::PTRACE => return self.handle_ptrace(notification),
-            nr::SETNS => return self.handle_setns(notification),
+            nr::SETNS | nr::UNSHARE => return self.handle_step(notification),
             nr::SETRLIMIT => return self.set_process_limit(notification),
             nr::PRLIMIT64 if is_about_processes(arguments) => {
                 return self.set_process_limit(notification);

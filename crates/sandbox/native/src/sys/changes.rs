@@ -123,3 +123,38 @@ pub fn largest_file_of(pid: super::Pid) -> Result<u64> {
     unsafe { syscall(nr::PRLIMIT64, words) }?;
     Ok(limit[0])
 }
+
+/// `mkdirat`; a directory that is there already is an error.
+pub fn make_directory_at(directory: Fd, name: &CStr, mode: usize) -> Result<()> {
+    // SAFETY: the name is a C string.
+    unsafe {
+        syscall(
+            nr::MKDIRAT,
+            [directory as usize, name.as_ptr() as usize, mode],
+        )
+    }
+    .map(drop)
+}
+
+/// `symlinkat`
+pub fn make_link_at(target: &CStr, directory: Fd, name: &CStr) -> Result<()> {
+    let words = [
+        target.as_ptr() as usize,
+        directory as usize,
+        name.as_ptr() as usize,
+    ];
+    // SAFETY: both are C strings.
+    unsafe { syscall(nr::SYMLINKAT, words) }.map(drop)
+}
+
+/// `fchmod`
+pub fn change_mode(fd: Fd, mode: u32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::FCHMOD, [fd as usize, mode as usize]) }.map(drop)
+}
+
+/// `sendfile`: copies from where one file stands to where the other does. Returns how many bytes; 0 at the end.
+pub fn copy_bytes(from: Fd, to: Fd, most: usize) -> Result<usize> {
+    // SAFETY: no pointers: both offsets move on.
+    unsafe { syscall(nr::SENDFILE, [to as usize, from as usize, 0, most]) }
+}

@@ -340,6 +340,8 @@ pub struct Status {
     pub inode: u64,
     /// In nanoseconds since 1970; 0 for anything before.
     pub modified: u64,
+    /// Seconds and nanoseconds of the time when it was last read, then of the time when it was last written.
+    pub times: [u64; 4],
     /// How many names it has.
     pub names: u64,
     /// How many bytes it has.
@@ -364,6 +366,26 @@ impl Status {
         self.mode & Self::KIND == 0o010_000
     }
 
+    /// A directory.
+    pub fn is_directory(self) -> bool {
+        self.mode & Self::KIND == 0o040_000
+    }
+
+    /// A socket, or the name of one.
+    pub fn is_socket(self) -> bool {
+        self.mode & Self::KIND == 0o140_000
+    }
+
+    /// A device that is no disk, such as `/dev/null` or a terminal.
+    pub fn is_character_device(self) -> bool {
+        self.mode & Self::KIND == 0o020_000
+    }
+
+    /// An object of the kernel's that is no file, such as an `eventfd`.
+    pub fn is_anonymous(self) -> bool {
+        self.mode & Self::KIND == 0
+    }
+
     /// A symbolic link.
     pub fn is_link(self) -> bool {
         self.mode & Self::KIND == 0o120_000
@@ -372,16 +394,31 @@ impl Status {
 
 /// `fstat`, also of a descriptor that only stands for a path.
 pub fn status(fd: Fd) -> Result<Status> {
+    status_with(fd, c"", AT_EMPTY_PATH)
+}
+
+/// `fstatat`: of what a name in a directory leads to.
+pub fn status_at(directory: Fd, name: &CStr) -> Result<Status> {
+    status_with(directory, name, 0)
+}
+
+/// `fstatat`: of what has a name in a directory, which may be a link.
+pub fn link_status_at(directory: Fd, name: &CStr) -> Result<Status> {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    status_with(directory, name, AT_SYMLINK_NOFOLLOW)
+}
+
+fn status_with(directory: Fd, name: &CStr, flags: usize) -> Result<Status> {
     let mut words = StatWords::default();
-    // SAFETY: the structure lives through the call.
+    // SAFETY: a C string; the structure lives through the call.
     unsafe {
         syscall(
             nr::NEWFSTATAT,
             [
-                fd as usize,
-                c"".as_ptr() as usize,
+                directory as usize,
+                name.as_ptr() as usize,
                 words.as_mut_ptr() as usize,
-                AT_EMPTY_PATH,
+                flags,
             ],
         )
     }?;
@@ -391,6 +428,7 @@ pub fn status(fd: Fd) -> Result<Status> {
         mode,
         device: words[0],
         inode: words[1],
+        times: [words[9], words[10], words[11], words[12]],
         modified: u64::try_from(seconds)
             .unwrap_or(0)
             .saturating_mul(1_000_000_000)
@@ -402,7 +440,7 @@ pub fn status(fd: Fd) -> Result<Status> {
 
 /// Whether a descriptor is a directory's.
 pub fn is_directory(fd: Fd) -> Result<bool> {
-    Ok(status(fd)?.mode & Status::KIND == 0o040_000)
+    status(fd).map(Status::is_directory)
 }
 
 /// `symlink`

@@ -28,6 +28,7 @@ pub mod signals {
 pub mod clone_flags {
     #![allow(missing_docs)]
     pub const VM: usize = 0x100;
+    pub const FILES: usize = 0x400;
     pub const VFORK: usize = 0x4000;
     pub const PARENT: usize = 0x8000;
     pub const THREAD: usize = 0x0001_0000;

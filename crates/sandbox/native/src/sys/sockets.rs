@@ -52,6 +52,15 @@ pub fn packet_pair() -> Result<(Fd, Fd)> {
     Ok((pair[0], pair[1]))
 }
 
+/// A pipe, close-on-exec: the end that is read, and the end that is written.
+pub fn pipe() -> Result<(Fd, Fd)> {
+    const CLOEXEC: usize = 0o2_000_000;
+    let mut ends = [0; 2];
+    // SAFETY: memory for two descriptors.
+    unsafe { syscall(nr::PIPE2, [ends.as_mut_ptr() as usize, CLOEXEC]) }?;
+    Ok((ends[0], ends[1]))
+}
+
 /// Sends one message with descriptors.
 pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     send_with(NOSIGNAL, socket, bytes, descriptors)

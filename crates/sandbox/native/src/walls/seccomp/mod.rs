@@ -177,7 +177,7 @@ impl Program {
         for &number in DENIED {
             self.when(number, PERM);
         }
-        self.namespaces();
+        self.namespaces(rules.forks);
         // C libraries fall back to `clone`, whose flags can be read; those of `clone3` lie in memory and cannot.
         self.when(nr::CLONE3, NOSYS);
         self.when(nr::OPENAT2, NOSYS);
@@ -261,12 +261,19 @@ impl Program {
     }
 
     /// `unshare` makes namespaces. With `CLONE_THREAD` alone it changes nothing, but fails where the process has other threads: so the
-    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads`).
-    fn namespaces(&mut self) {
-        self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 4);
+    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads`). Init has the helper that enters a fork call it
+    /// with `CLONE_FILES` alone: a call that is reported to init was really made.
+    fn namespaces(&mut self, forks: Forks) {
+        let answer_about_files = match forks {
+            Forks::NotifyInit => NOTIFY_INIT,
+            Forks::Forbidden => PERM,
+        };
+        self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 6);
         self.add(LOAD, argument(0), 0, 0);
         self.add(JUMP_EQUAL, clone_flags::THREAD as u32, 0, 1);
         self.answer(ALLOW);
+        self.add(JUMP_EQUAL, clone_flags::FILES as u32, 0, 1);
+        self.answer(answer_about_files);
         self.answer(PERM);
     }
 

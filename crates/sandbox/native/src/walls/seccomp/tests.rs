@@ -209,8 +209,15 @@ fn no_namespace_is_made_by_clone_and_c_libraries_fall_back_from_clone3() {
 fn unshare_tells_of_threads_and_makes_no_namespace() {
     let unshare = |flags: usize| decide(BARE, nr::UNSHARE, [flags as u64, 0, 0, 0, 0, 0]);
     assert_eq!(unshare(clone_flags::THREAD), Allowed);
+    let in_session = |flags: usize| decide(SEALED, nr::UNSHARE, [flags as u64, 0, 0, 0, 0, 0]);
+    assert_eq!(in_session(clone_flags::FILES), Asked);
+    assert_eq!(
+        in_session(clone_flags::FILES | clone_flags::NEWUSER),
+        Refused(1)
+    );
     for flags in [
         0,
+        clone_flags::FILES,
         clone_flags::NEWUSER,
         clone_flags::NEWUSER | clone_flags::THREAD,
         0x80,
