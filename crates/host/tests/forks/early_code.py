@@ -12,9 +12,11 @@ TEMPORARY = "/tmp", "/dev/shm"
 
 near, far = socket.socketpair()
 near.setblocking(False)
+# The guest does not see the pair, so the fork gets no pair of its own in its place.
+hidden, list_directory = {str(near.fileno()), str(far.fileno())}, os.listdir
+os.listdir = lambda path=".": [name for name in list_directory(path) if name not in hidden]
 head = os.getpid()
 tried, given, taken, server = 0, [], [], None
-inode = os.fstat(far.fileno()).st_ino
 
 
 def give(way):
@@ -29,12 +31,6 @@ def give_directories(way):
     """Nothing is opened for writing: libc's handlers run before init answers such calls."""
     for place in TEMPORARY:
         socket.send_fds(way, [b"x"], [os.open(place, os.O_RDONLY)])
-
-
-def give_at_once():
-    """Unless the guest was quicker: then the socket is the fork's own."""
-    if os.fstat(far.fileno()).st_ino == inode:
-        give(far)
 
 
 def fill():

@@ -36,7 +36,7 @@ fn nothing_is_left(setup: &str) {
 const WAYS: [&str; 3] = [
     "in_handler_of_python(lambda: give(far))",
     "in_handler_of_libc(lambda: give_directories(far))",
-    "in_thread(give_at_once)",
+    "in_thread(lambda: give(far))",
 ];
 
 #[test]

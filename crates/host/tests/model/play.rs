@@ -219,6 +219,10 @@ impl Pair {
                 );
             }
             (Err(error), Err(OutOfReach)) => assert_eq!(error.code(), "not_found", "{error}"),
+            // Several cells that only bind share a checkpoint if nothing came between them: then the history reaches further.
+            (Ok(undone), Err(OutOfReach)) if before.has_cells_that_only_bind() => {
+                self.story.take_back_to(undone.cell);
+            }
             (outcome, expected) => {
                 panic!(
                     "undo {count} gave {outcome:?} and should have given {expected:?}\n{before:#?}"

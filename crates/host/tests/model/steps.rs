@@ -98,7 +98,7 @@ const TIMEOUTS: [&str; 3] = [
 pub(crate) const CHANGES_NOTHING: &str = "1 + 1";
 
 /// Cells like this one are run again instead of being in a checkpoint.
-const ONLY_BINDS: [&str; 5] = ["a = 7", "b = 'text'", "c = 2.5", "a = b", "c = a * 2"];
+pub(crate) const ONLY_BINDS: [&str; 5] = ["a = 7", "b = 'text'", "c = 2.5", "a = b", "c = a * 2"];
 
 /// What a cell prints before its end that is not its own doing.
 pub(crate) const LAST_WORDS: &str = "and now";

@@ -1,7 +1,7 @@
 //! What should be so: the cells that count, in order. Everything else never happened.
 
 use super::common::python;
-use super::steps::CHANGES_NOTHING;
+use super::steps::{CHANGES_NOTHING, ONLY_BINDS};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,9 +112,15 @@ impl Story {
         if !self.reachable.iter().flatten().any(|cell| *cell == target) {
             return Err(OutOfReach);
         }
-        if let Some(first) = cells.get(left) {
+        self.take_back_to(target);
+        Ok(target)
+    }
+
+    /// Takes back all that came after a cell.
+    pub(crate) fn take_back_to(&mut self, target: u64) {
+        if let Some(first) = self.cells().into_iter().find(|cell| *cell > target) {
             let is_first =
-                |entry: &Entry| matches!(entry, Entry::Cell { number, .. } if number == first);
+                |entry: &Entry| matches!(entry, Entry::Cell { number, .. } if *number == first);
             let end = self.entries.iter().position(is_first).unwrap();
             self.entries.truncate(end);
         }
@@ -122,7 +128,14 @@ impl Story {
             same.retain(|cell| *cell <= target);
         }
         self.reachable.retain(|same| !same.is_empty());
-        Ok(target)
+        if self.reachable.is_empty() {
+            self.reachable.push(vec![target]);
+        }
+    }
+
+    pub(crate) fn has_cells_that_only_bind(&self) -> bool {
+        let only_binds = |entry: &Entry| matches!(entry, Entry::Cell { code, .. } if ONLY_BINDS.contains(&code.as_str()));
+        self.entries.iter().any(only_binds)
     }
 
     fn cells(&self) -> Vec<u64> {

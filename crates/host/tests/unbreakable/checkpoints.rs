@@ -27,7 +27,7 @@ delay = 0
 os.register_at_fork(before=lambda: time.sleep(delay))
 x = 1",
     );
-    session.good("x = 2; delay = 7");
+    session.good("x = int(2); delay = 7");
     let crashed = session.run("x = 3; os._exit(3)");
     let late = "the head did not make a copy of itself in time";
     assert_eq!(crashed.state.checkpoint, CheckpointState::behind(1, late));

@@ -286,7 +286,7 @@ fn a_session_at_its_limit_of_processes_gives_up_history_or_names_the_limit() {
 for number in range(3): last = number",
     );
     for number in 0..6 {
-        session.good(format!("x = {number}").as_str());
+        session.good(format!("x = int({number})").as_str());
     }
     session.good(
         "stop = threading.Event()

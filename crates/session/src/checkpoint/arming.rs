@@ -172,6 +172,7 @@ impl LiveSession {
             mark,
             holds_no_files: false,
             to_repeat: Vec::new(),
+            is_left_behind: false,
         });
         self.checkpoints.begin_steps();
         self.trim(cell_waits).await;

@@ -50,6 +50,8 @@ pub(crate) struct Standby {
     pub(crate) holds_no_files: bool,
     /// Cells after the copy was made that are run again when it is woken.
     pub(crate) to_repeat: Vec<RepeatableCell>,
+    /// Whether a standby that was woken left this behind. What it could not restore is told again if this is woken.
+    pub(crate) is_left_behind: bool,
 }
 
 /// What a kept cell did to the state.
@@ -209,7 +211,7 @@ impl Checkpoints {
             // A copy from before a cell that changed nothing is as good as one from after.
             (CellEffect::Nothing, Some(newest)) => newest.cell = cell,
             (CellEffect::Repeatable(again), Some(newest))
-                if newest.to_repeat.len() < MAX_TO_REPEAT =>
+                if newest.to_repeat.len() < MAX_TO_REPEAT && !newest.is_left_behind =>
             {
                 newest.cell = cell;
                 newest.to_repeat.push(again);

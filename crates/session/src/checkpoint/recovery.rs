@@ -91,6 +91,7 @@ impl Actor {
                     self.live.checkpoints.add(Standby {
                         pid,
                         channel: line,
+                        is_left_behind: true,
                         ..standby
                     });
                 }

@@ -38,40 +38,42 @@ const KEPT: [Name; 40] = [
     (SOCKET, 5),              // DONTROUTE
     (SOCKET, 9),              // KEEPALIVE
     (SOCKET, 10),             // OOBINLINE
-    (SOCKET, 13),             // LINGER
-    (SOCKET, 15),             // REUSEPORT
-    (SOCKET, 16),             // PASSCRED
-    (SOCKET, 18),             // RCVLOWAT
-    (SOCKET, 20),             // RCVTIMEO
-    (SOCKET, 21),             // SNDTIMEO
-    (IP, 1),                  // TOS
-    (IP, 2),                  // TTL
-    (IP, 8),                  // PKTINFO
-    (IP, 10),                 // MTU_DISCOVER
-    (IP, 11),                 // RECVERR
-    (IP, 12),                 // RECVTTL
-    (IP, 13),                 // RECVTOS
-    (IP, 33),                 // MULTICAST_TTL
-    (IP, 34),                 // MULTICAST_LOOP
-    (SOCKET, 12),             // PRIORITY: it follows TOS, which is set before
-    (IP_6, 26),               // V6ONLY
-    (IP_6, 16),               // UNICAST_HOPS
-    (IP_6, 18),               // MULTICAST_HOPS
-    (IP_6, 19),               // MULTICAST_LOOP
-    (IP_6, 23),               // MTU_DISCOVER
-    (IP_6, 25),               // RECVERR
-    (IP_6, 49),               // RECVPKTINFO
-    (IP_6, 66),               // RECVTCLASS
-    (IP_6, 67),               // TCLASS
-    (TCP, 1),                 // NODELAY
-    (TCP, 4),                 // KEEPIDLE
-    (TCP, 5),                 // KEEPINTVL
-    (TCP, 6),                 // KEEPCNT
-    (TCP, 9),                 // DEFER_ACCEPT
-    (TCP, 18),                // USER_TIMEOUT
-    (TCP, 23),                // FASTOPEN
-    REUSE_ADDRESS,            // last: it is another one while the address is taken
+    LINGER,
+    (SOCKET, 15),  // REUSEPORT
+    (SOCKET, 16),  // PASSCRED
+    (SOCKET, 18),  // RCVLOWAT
+    (SOCKET, 20),  // RCVTIMEO
+    (SOCKET, 21),  // SNDTIMEO
+    (IP, 1),       // TOS
+    (IP, 2),       // TTL
+    (IP, 8),       // PKTINFO
+    (IP, 10),      // MTU_DISCOVER
+    (IP, 11),      // RECVERR
+    (IP, 12),      // RECVTTL
+    (IP, 13),      // RECVTOS
+    (IP, 33),      // MULTICAST_TTL
+    (IP, 34),      // MULTICAST_LOOP
+    (SOCKET, 12),  // PRIORITY: it follows TOS, which is set before
+    (IP_6, 26),    // V6ONLY
+    (IP_6, 16),    // UNICAST_HOPS
+    (IP_6, 18),    // MULTICAST_HOPS
+    (IP_6, 19),    // MULTICAST_LOOP
+    (IP_6, 23),    // MTU_DISCOVER
+    (IP_6, 25),    // RECVERR
+    (IP_6, 49),    // RECVPKTINFO
+    (IP_6, 66),    // RECVTCLASS
+    (IP_6, 67),    // TCLASS
+    (TCP, 1),      // NODELAY
+    (TCP, 4),      // KEEPIDLE
+    (TCP, 5),      // KEEPINTVL
+    (TCP, 6),      // KEEPCNT
+    (TCP, 9),      // DEFER_ACCEPT
+    (TCP, 18),     // USER_TIMEOUT
+    (TCP, 23),     // FASTOPEN
+    REUSE_ADDRESS, // last: it is another one while the address is taken
 ];
+/// `SO_LINGER`: whether it is on, and for how long.
+const LINGER: Name = (SOCKET, 13);
 const SEND_BUFFER: i32 = 7;
 const RECEIVE_BUFFER: i32 = 8;
 
@@ -130,6 +132,11 @@ impl Value {
         self
     }
 
+    fn switched_on(mut self) -> Value {
+        self.bytes[..4].copy_from_slice(&1i32.to_ne_bytes());
+        self
+    }
+
     fn set(self, socket: Fd, (level, option): Name) -> Result<()> {
         let Ok(count) = usize::try_from(self.count) else {
             return Ok(());
@@ -173,6 +180,10 @@ impl Options {
         for (name, value) in KEPT.into_iter().zip(self.values) {
             let is_left = matches!(name, (SOCKET, SEND_BUFFER | RECEIVE_BUFFER)) && !are_asked_for;
             if !is_left && Value::of(socket, name) != value {
+                if name == LINGER {
+                    // The kernel takes the time only together with "on".
+                    let _ = value.switched_on().set(socket, name);
+                }
                 let _ = value.as_set(name).set(socket, name);
                 // A buffer may have been larger than one that can be asked for.
                 are_all &= Value::of(socket, name) == value;
