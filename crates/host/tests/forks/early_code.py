@@ -12,11 +12,14 @@ TEMPORARY = "/tmp", "/dev/shm"
 
 near, far = socket.socketpair()
 near.setblocking(False)
-# The guest does not see the pair, so the fork gets no pair of its own in its place.
-hidden, list_directory = {str(near.fileno()), str(far.fileno())}, os.listdir
-os.listdir = lambda path=".": [name for name in list_directory(path) if name not in hidden]
 head = os.getpid()
 tried, given, taken, server = 0, [], [], None
+
+
+def hide_the_pair():
+    """The guest does not see it then, so the fork gets no pair of its own in its place."""
+    hidden, list_directory = {str(near.fileno()), str(far.fileno())}, os.listdir
+    os.listdir = lambda path=".": [name for name in list_directory(path) if name not in hidden]
 
 
 def give(way):
@@ -24,6 +27,7 @@ def give(way):
         file = os.open(f"{place}/given", os.O_RDWR | os.O_CREAT, 0o600)
         given.append(file)
         os.unlink(f"{place}/given")
+        os.write(file, b"x" * (1 << 20))
         socket.send_fds(way, [b"x"], [file])
 
 

@@ -15,12 +15,15 @@ fn attacker() -> Python {
     parent
 }
 
-/// Makes forks in which the early code gives files to the parent, lets them fill these files, and closes them. Nothing of that may be left.
+/// Makes forks in which the early code gives files to the parent, lets them fill these files, and closes them. Nothing of that may be left, whether
+/// there is a fork or the attempt is refused.
 fn nothing_is_left(setup: &str) {
     let parent = attacker();
     parent.good(setup);
     for _ in 0..FORKS {
-        let fork = parent.fork();
+        let Ok(fork) = wait(parent.0.fork()).map(Python) else {
+            continue;
+        };
         eventually("the early code has run", || {
             fork.value("tried > 0") == "True"
         });
@@ -29,7 +32,6 @@ fn nothing_is_left(setup: &str) {
     }
     let held = parent.value("held() >> 20");
     assert_eq!(held, "0", "MiB of forks that are closed: {setup}");
-    assert_eq!(parent.fork().value("1 + 1"), "2");
 }
 
 /// The ways to run early.
@@ -43,6 +45,7 @@ const WAYS: [&str; 3] = [
 fn early_code_cannot_give_its_parent_a_file_through_a_socket() {
     for way in WAYS {
         nothing_is_left(way);
+        nothing_is_left(&format!("hide_the_pair(); {way}"));
     }
 }
 

@@ -21,6 +21,7 @@ from . import (
     pairs,
     places,
     plotting,
+    prefork_state,
     seeds,
     surroundings,
 )
@@ -88,6 +89,7 @@ class Head:
             self.resume(channel_fd)
             self._streams.share()
             places.begin(os.getcwd())
+            prefork_state.begin(checkpoints.descriptors())
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()

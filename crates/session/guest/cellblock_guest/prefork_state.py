@@ -40,6 +40,17 @@ _LOCK_OPEN_FILE = 37
 _LOCK = Struct("hhqqi4x")
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
 
+# Sockets that were open before any code of the session ran: without walls, those of the host's that it let through.
+_inherited: set[tuple[int, int]] = set()
+
+
+def begin(descriptors: list[tuple[int, int]]) -> None:
+    """Note which sockets are not the code's. Once, in the process that will run the cells."""
+    for number, kind in descriptors:
+        if kind == _SOCKET:
+            status = os.fstat(number)
+            _inherited.add((status.st_dev, status.st_ino))
+
 
 class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
@@ -126,7 +137,8 @@ class _OpenDescriptor(Descriptor):
         self.name = f"{what} (descriptor {number})"
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
-        self._socket_state = native.socket_state(number) if self.kind == _SOCKET else None
+        is_of_the_code = self.kind == _SOCKET and self.file not in _inherited
+        self._socket_state = native.socket_state(number) if is_of_the_code else None
 
     @property
     def may_be_mapped(self) -> bool:
