@@ -42,7 +42,7 @@ class _Replacement(ctypes.Structure):
 
 
 class _Area(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("start", "bytes", "protection", "is_replaced")]
+    _fields_ = [(name, ctypes.c_size_t) for name in ("start", "bytes", "protection", "is_replaced", "saved")]
 
 
 class OwnCopies:
@@ -57,7 +57,7 @@ class OwnCopies:
         self._replacements = (_Replacement * len(found))(*found)
         self._ends = (ctypes.c_int * (2 * len(self._groups)))(*[_CLOSED] * (2 * len(self._groups)))
         self._mappings = [mapping for mapping in mapped if mapping.is_written and mapping.place[1] <= _MAX_AREA_BYTES]
-        areas = [_Area(*mapping.place, mapping.protection, 0) for mapping in self._mappings]
+        areas = [_Area(*mapping.place, mapping.protection) for mapping in self._mappings]
         self._areas = (_Area * len(areas))(*areas)
 
     def remember(self) -> None:

@@ -50,8 +50,12 @@ struct CopyState {
 /// # Safety
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
 pub unsafe fn copy_head_into_fork(copying: Copying, channel: Fd) -> Result<ForkSide> {
+    own_copies::save();
     // SAFETY: the caller's promise.
     let side = unsafe { copy_into_fork(copying, channel) };
+    if !matches!(side, Ok(ForkSide::Fork(_))) {
+        own_copies::forget();
+    }
     match side {
         Ok(ForkSide::Original(_)) => copying.release_threads_parted(),
         // A thread must find nothing of the parent's, and a head without some of its threads would wait for them.

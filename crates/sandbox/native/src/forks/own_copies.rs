@@ -62,7 +62,14 @@ pub struct SharedArea {
     protection: usize,
     /// Set where the fork has memory of its own now.
     is_replaced: usize,
+    /// Private memory with what was in it before the copy was made; 0 for none.
+    saved: usize,
 }
+
+/// A larger one is read when the copy runs. What is in it must not depend on what the threads of the parent do then, as that of a semaphore does.
+const MAX_SAVED_BYTES: usize = 1 << 20;
+const READ: usize = 1;
+const READ_WRITE: usize = 3;
 
 static REPLACEMENTS: AtomicPtr<Replacement> = AtomicPtr::new(null_mut());
 static REPLACEMENT_COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -89,6 +96,26 @@ pub unsafe fn remember(
     AREA_COUNT.store(areas.1, SeqCst);
 }
 
+/// Before the copy is made, while all other threads stand still: saves what small areas contain. A thread of the parent that is interrupted in a
+/// semaphore changes it, long before the copy comes to read it.
+pub fn save() {
+    // SAFETY: what `remember` was given.
+    for area in unsafe { look(&AREAS, &AREA_COUNT) } {
+        area.save();
+    }
+}
+
+/// On the side that is not the copy: forgets what was noted.
+pub fn forget() {
+    // SAFETY: what `remember` was given.
+    let areas = unsafe {
+        noted(&REPLACEMENTS, &REPLACEMENT_COUNT);
+        noted(&GROUPS, &GROUP_COUNT);
+        noted(&AREAS, &AREA_COUNT)
+    };
+    areas.iter_mut().for_each(SharedArea::drop_saved);
+}
+
 /// In the copy: replaces what was noted. Nothing of libc is used.
 pub fn replace() {
     // SAFETY: what `remember` was given.
@@ -101,6 +128,7 @@ pub fn replace() {
     };
     for area in areas {
         area.is_replaced = usize::from(area.replace().is_ok());
+        area.drop_saved();
     }
     let dead_ends = DeadEnds::of(replacements);
     for replacement in replacements.iter() {
@@ -116,7 +144,19 @@ pub fn replace() {
 /// # Safety
 /// What both hold was stored together: an array and its length, or nothing. No other reference to it is in use.
 unsafe fn noted<T>(array: &AtomicPtr<T>, count: &AtomicUsize) -> &'static mut [T] {
-    let (array, count) = (array.swap(null_mut(), SeqCst), count.swap(0, SeqCst));
+    // SAFETY: the caller's promise.
+    let noted = unsafe { look(array, count) };
+    array.store(null_mut(), SeqCst);
+    count.store(0, SeqCst);
+    noted
+}
+
+/// The same, and it stays noted.
+///
+/// # Safety
+/// That of [`noted`].
+unsafe fn look<T>(array: &AtomicPtr<T>, count: &AtomicUsize) -> &'static mut [T] {
+    let (array, count) = (array.load(SeqCst), count.load(SeqCst));
     if array.is_null() {
         return &mut [];
     }
@@ -237,10 +277,48 @@ fn pair(kind: usize) -> Result<[Fd; 2]> {
 }
 
 impl SharedArea {
+    fn save(&mut self) {
+        const PRIVATE_ANONYMOUS: usize = 0x22;
+        if self.bytes > MAX_SAVED_BYTES || self.protection & READ == 0 {
+            return;
+        }
+        let words = [0, self.bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0];
+        // SAFETY: a fresh mapping.
+        let Ok(saved) = (unsafe { syscall(nr::MMAP, words) }) else {
+            return;
+        };
+        self.copy(self.start, saved);
+        self.saved = saved;
+    }
+
+    fn drop_saved(&mut self) {
+        if self.saved != 0 {
+            // SAFETY: the mapping of `save`, which nothing else knows.
+            let _ = unsafe { syscall(nr::MUNMAP, [self.saved, self.bytes]) };
+            self.saved = 0;
+        }
+    }
+
+    /// Copies the pages with contents.
+    fn copy(&self, from: usize, to: usize) {
+        let are_all_resident = are_all_resident();
+        for page in (0..self.bytes).step_by(page_bytes()) {
+            // The memory may be shorter than its map.
+            if has_contents(from + page, are_all_resident) {
+                // SAFETY: a page that can be read, into one of ours.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(
+                        (from + page) as *const u8,
+                        (to + page) as *mut u8,
+                        page_bytes(),
+                    );
+                }
+            }
+        }
+    }
+
     /// Puts other memory with the same contents in its place, which child processes share.
     fn replace(&self) -> Result<()> {
-        const READ: usize = 1;
-        const READ_WRITE: usize = 3;
         const SHARED_ANONYMOUS: usize = 0x21;
         const MOVE_TO: usize = 3;
         if self.protection & READ == 0 {
@@ -249,20 +327,12 @@ impl SharedArea {
         let words = [0, self.bytes, READ_WRITE, SHARED_ANONYMOUS, usize::MAX, 0];
         // SAFETY: a fresh mapping.
         let fresh = unsafe { syscall(nr::MMAP, words) }?;
-        let are_all_resident = are_all_resident();
-        for page in (0..self.bytes).step_by(page_bytes()) {
-            // The memory may be shorter than its map.
-            if has_contents(self.start + page, are_all_resident) {
-                // SAFETY: a page that can be read, into one of ours.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(
-                        (self.start + page) as *const u8,
-                        (fresh + page) as *mut u8,
-                        page_bytes(),
-                    );
-                }
-            }
-        }
+        let source = if self.saved == 0 {
+            self.start
+        } else {
+            self.saved
+        };
+        self.copy(source, fresh);
         // SAFETY: the new memory takes the place of a map that the guest found, while no other thread runs.
         unsafe {
             if self.protection != READ_WRITE {
