@@ -35,16 +35,23 @@ class Mapping:
     def __init__(self, start: int, end: int, protection: int, offset: int, inode: int, path: str) -> None:
         self._start, self._length = start, end - start
         self.protection = protection
-        self._offset = offset
+        self.offset = offset
         self._inode = inode
         # In a fork: native code has put other memory in its place, with the same contents, which threads may have changed.
         self.is_apart = False
+        # The same, and it is a map of the fork's own file.
+        self.is_own_file = False
         self.path = _other_name(path, inode) if path.endswith(_REMOVED) and places.is_own(path) else path
 
     @property
     def place(self) -> tuple[int, int]:
         """Where it begins, and how long it is."""
         return self._start, self._length
+
+    @property
+    def own_path(self) -> str | None:
+        """The path of a file that each session has its own of."""
+        return self.path if places.is_own(self.path) and not self.path.endswith(_REMOVED) else None
 
     @property
     def is_written(self) -> bool:
@@ -67,15 +74,17 @@ class Mapping:
 
     def renew(self) -> None:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
-        if places.is_own(self.path) and not self.path.endswith(_REMOVED):
+        if self.is_own_file:
+            return
+        if self.own_path is not None:
             try:
                 descriptor = os.open(self.path, os.O_RDWR if self.protection & _WRITE else os.O_RDONLY)
             except OSError:
                 pass
             else:
-                present = max(0, min(self._length, os.fstat(descriptor).st_size - self._offset)) if self.is_apart else 0
+                present = max(0, min(self._length, os.fstat(descriptor).st_size - self.offset)) if self.is_apart else 0
                 contents = ctypes.string_at(self._start, present)
-                _map(self._start, self._length, self.protection, _SHARED | _FIXED, descriptor, self._offset)
+                _map(self._start, self._length, self.protection, _SHARED | _FIXED, descriptor, self.offset)
                 ctypes.memmove(self._start, contents, present)
                 os.close(descriptor)
                 return

@@ -1,6 +1,6 @@
 """What a fork has in common with its parent, listed before the head is copied: native code replaces it in the copy before any
 thread of the fork runs, so that no thread writes into pipes, files and semaphores of the parent, or takes what is meant for it
-(`forks/own_copies.rs`). What needs the files of `/tmp` and `/dev/shm` is replaced later, by `descriptors` and `mappings`."""
+(`forks/own_copies.rs`). Directories, and open files of `/tmp` and `/dev/shm`, are opened again later, by `descriptors`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PIPE_END, _PAIR_END, _NOTHING, _FILE, _EXAMPLE = 0, 1, 2, 3, 4
 _CLOSED = -1
+_NOT_REPLACED, _OWN_FILE = 0, 2
 # Larger memory is replaced later: the fork would wait for the copy.
 _MAX_AREA_BYTES = 64 << 20
 
@@ -42,7 +43,11 @@ class _Replacement(ctypes.Structure):
 
 
 class _Area(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("start", "bytes", "protection", "is_replaced", "saved")]
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("start", "bytes", "protection", "is_replaced", "saved")),
+        ("path", ctypes.c_char_p),
+        ("offset", ctypes.c_size_t),
+    ]
 
 
 class OwnCopies:
@@ -56,8 +61,10 @@ class OwnCopies:
         found += [replacement for kept in opened if (replacement := self._replacement(kept)) is not None]
         self._replacements = (_Replacement * len(found))(*found)
         self._ends = (ctypes.c_int * (2 * len(self._groups)))(*[_CLOSED] * (2 * len(self._groups)))
-        self._mappings = [mapping for mapping in mapped if mapping.is_written and mapping.place[1] <= _MAX_AREA_BYTES]
-        areas = [_Area(*mapping.place, mapping.protection) for mapping in self._mappings]
+        self._mappings = [
+            mapping for mapping in mapped if mapping.own_path or (mapping.is_written and mapping.place[1] <= _MAX_AREA_BYTES)
+        ]
+        areas = [_area(mapping) for mapping in self._mappings]
         self._areas = (_Area * len(areas))(*areas)
 
     def remember(self) -> None:
@@ -67,7 +74,8 @@ class OwnCopies:
     def settle(self) -> None:
         """In the copy: let the guest know what was replaced."""
         for mapping, area in zip(self._mappings, self._areas):
-            mapping.is_apart = bool(area.is_replaced)
+            mapping.is_apart = area.is_replaced != _NOT_REPLACED
+            mapping.is_own_file = area.is_replaced == _OWN_FILE
         for pair, ends in self._pairs.items():
             try:
                 pairs.renewed(pair, ends)
@@ -98,6 +106,12 @@ class OwnCopies:
     def _lead_to_end(self, made: _Replacement, kind: int, group: Any, end: int, flags: int) -> None:
         made.kind, made.end, made.flags = kind, end, flags & os.O_NONBLOCK
         made.group = self._groups.setdefault((kind, group), len(self._groups))
+
+
+def _area(mapping: Mapping) -> _Area:
+    path = mapping.own_path
+    where = {} if path is None else {"path": os.fsencode(path), "offset": mapping.offset}
+    return _Area(*mapping.place, mapping.protection, **where)
 
 
 def _seen(kept: Descriptor) -> _Replacement:

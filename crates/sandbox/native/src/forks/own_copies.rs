@@ -3,7 +3,7 @@
 //! A descriptor leads to an object of the kernel's, and a shared map to memory, that both sides have. A thread of the copy would write into the
 //! pipes and semaphores of the parent, or take what is meant for the parent. So the guest lists them before it copies the head, and here each
 //! is replaced in the copy: by a pipe or a pair of sockets of its own, by the file of the same path, by other memory with the same contents.
-//! What needs files that the copy does not have yet (those of `/tmp` and `/dev/shm`) is replaced later, by the guest.
+//! A map of a file leads to the fork's file of the same path, which init has copied before.
 
 use crate::arch::page_bytes;
 use crate::forks::shared_memory::are_all_resident;
@@ -60,12 +60,17 @@ pub struct SharedArea {
     start: usize,
     bytes: usize,
     protection: usize,
-    /// Set where the fork has memory of its own now.
+    /// Set where the fork has memory of its own now: [`OTHER_MEMORY`] or [`OWN_FILE`].
     is_replaced: usize,
     /// Private memory with what was in it before the copy was made; 0 for none.
     saved: usize,
+    /// Of the file that is mapped, if the fork has one with this path; else null.
+    path: *const c_char,
+    offset: usize,
 }
 
+const OTHER_MEMORY: usize = 1;
+const OWN_FILE: usize = 2;
 /// A larger one is read when the copy runs. What is in it must not depend on what the threads of the parent do then, as that of a semaphore does.
 const MAX_SAVED_BYTES: usize = 1 << 20;
 const READ: usize = 1;
@@ -127,7 +132,13 @@ pub fn replace() {
         )
     };
     for area in areas {
-        area.is_replaced = usize::from(area.replace().is_ok());
+        area.is_replaced = if area.map_own_file().is_ok() {
+            OWN_FILE
+        } else if area.replace().is_ok() {
+            OTHER_MEMORY
+        } else {
+            0
+        };
         area.drop_saved();
     }
     let dead_ends = DeadEnds::of(replacements);
@@ -317,6 +328,54 @@ impl SharedArea {
         }
     }
 
+    /// Maps the fork's file of the same path in its place. What the parent had written to the memory meanwhile is not in it.
+    fn map_own_file(&self) -> Result<()> {
+        const WRITE: usize = 2;
+        const SHARED_FIXED: usize = 0x11;
+        if self.path.is_null() {
+            return Err(Errno::INVAL);
+        }
+        let flags = match self.protection & WRITE {
+            0 => open_flags::RDONLY,
+            _ => open_flags::RDWR,
+        };
+        // SAFETY: the guest keeps the path as long as the table.
+        let path = unsafe { CStr::from_ptr(self.path) };
+        let file = open(path, flags | open_flags::CLOEXEC, 0)?;
+        let words = [
+            self.start,
+            self.bytes,
+            self.protection,
+            SHARED_FIXED,
+            file as usize,
+            self.offset,
+        ];
+        // SAFETY: the file takes the place of a map that the guest found, while no other thread runs.
+        let outcome = unsafe { syscall(nr::MMAP, words) };
+        close(file);
+        outcome?;
+        if self.saved != 0 && self.protection & WRITE != 0 {
+            self.copy_into_file();
+        }
+        Ok(())
+    }
+
+    /// The file may be shorter than its map: only pages that it has are written.
+    fn copy_into_file(&self) {
+        for page in (0..self.bytes).step_by(page_bytes()) {
+            if can_be_read(self.start + page) {
+                // SAFETY: a page of ours, into one that can be written.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(
+                        (self.saved + page) as *const u8,
+                        (self.start + page) as *mut u8,
+                        page_bytes(),
+                    );
+                }
+            }
+        }
+    }
+
     /// Puts other memory with the same contents in its place, which child processes share.
     fn replace(&self) -> Result<()> {
         const SHARED_ANONYMOUS: usize = 0x21;
@@ -349,13 +408,17 @@ impl SharedArea {
 
 /// Whether a page has contents that can be read. One without costs nothing in the copy either.
 fn has_contents(page: usize, are_all_resident: bool) -> bool {
-    const BLOCK: usize = 0;
     let mut resident = 0u8;
     // SAFETY: one byte for one page.
     let told = unsafe { syscall(nr::MINCORE, [page, 1, &raw mut resident as usize]) };
     if told.is_err() || are_all_resident && resident & 1 == 0 {
         return false;
     }
+    can_be_read(page)
+}
+
+fn can_be_read(page: usize) -> bool {
+    const BLOCK: usize = 0;
     // All signals are blocked, so the kernel reads a signal mask there that changes nothing, or returns an error.
     // SAFETY: the kernel reads eight bytes.
     unsafe { syscall(nr::RT_SIGPROCMASK, [BLOCK, page, 0, 8]) }.is_ok()
