@@ -327,7 +327,8 @@ fn spawned(session: &Session, snippet: &Snippet, seeds: &Map<String, Value>) -> 
     let output = wait(process.output());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stdout = text(&output.stdout);
-    let said = format!("{end:?} {stdout} {}", text(&output.stderr));
+    let (end, errors) = (&output.end, text(&output.stderr));
+    let said = format!("{end:?} {stdout} {errors}");
     (stdout, said)
 }
 
