@@ -245,9 +245,8 @@ def has_put_back(file: int) -> bool:
 
 def has_other_threads() -> bool:
     """Whether this process has other threads than the caller, Python's or a library's. The kernel tells it also where `/proc`
-    cannot be read."""
-    assert _library is not None
-    return bool(_library.cellblock_has_other_threads())
+    cannot be read. Where there is no native library it is not known, so the answer is yes."""
+    return _library is None or bool(_library.cellblock_has_other_threads())
 
 
 def thread_id(old: int) -> int:
