@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 
+from . import BUILTINS as __builtins__
 from . import layout
 
 TYPE_CHECKING = False
