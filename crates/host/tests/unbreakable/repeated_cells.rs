@@ -40,6 +40,18 @@ fn each_cell_of_a_burst_is_taken_back_by_itself() {
     assert_eq!(session.value("'x' in globals()"), "False");
 }
 
+/// Whether there was time for a copy between two of them or not.
+#[test]
+fn each_cell_of_a_burst_is_in_the_list_of_checkpoints() {
+    let session = session();
+    for n in 1..=4 {
+        session.good(&format!("x = {n}"));
+    }
+    let list = wait(session.checkpoints()).unwrap();
+    let cells: Vec<u64> = list.entries.iter().map(|entry| entry.cell).collect();
+    assert_eq!(cells, [4, 3, 2, 1, 0]);
+}
+
 #[test]
 fn crashes_and_bindings_may_alternate() {
     let session = session();

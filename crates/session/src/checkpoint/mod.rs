@@ -374,18 +374,34 @@ impl Checkpoints {
                 .unwrap_or_default()
                 .as_secs_f64()
         };
-        let of_standby = |standby: &Standby| CheckpointEntry {
-            cell: standby.cell,
-            at: seconds(standby.at),
-            bytes: self.alone(standby),
+        let of_standby = |standby: &Standby| {
+            let cells = self.cells_of(standby);
+            let base = cells.len() - 1;
+            let (at, bytes) = (seconds(standby.at), self.alone(standby));
+            let entry = move |(index, cell)| CheckpointEntry {
+                cell,
+                at,
+                bytes: if index == base { bytes } else { 0 },
+            };
+            cells.into_iter().enumerate().map(entry)
         };
         let of_origin = |since| CheckpointEntry {
             cell: 0,
             at: seconds(since),
             bytes: 0,
         };
-        let standbys = self.standbys.iter().rev().map(of_standby);
+        let standbys = self.standbys.iter().rev().flat_map(of_standby);
         standbys.chain(self.origin.map(of_origin)).collect()
+    }
+
+    /// The cells whose states a standby can be woken for, newest first: the state that was copied, and one for each cell that is run again.
+    fn cells_of(&self, standby: &Standby) -> Vec<u64> {
+        let before = |cell: u64| self.kept.iter().rfind(|kept| **kept < cell).copied();
+        let again = standby.to_repeat.iter().map(|again| again.cell);
+        let earlier = again.filter(|cell| *cell <= standby.cell).rev();
+        let mut cells = vec![standby.cell];
+        cells.extend(earlier.map(|cell| before(cell).unwrap_or(0)));
+        cells
     }
 
     /// Bytes that a standby holds alone, as far as that can be told: pages that the head wrote to or gave back until the
