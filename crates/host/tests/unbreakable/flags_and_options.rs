@@ -144,7 +144,7 @@ except OSError as error:
 before = locks()",
     );
     if session.value("'refused' in globals() and refused") == "True" {
-        // The `fcntl` of some builds of Python refuses such locks, so code cannot take one there.
+        // Seen in sessions of an ordinary user: the kernel refuses such locks there, so code has none.
         return;
     }
     assert_eq!(session.value("len(before)"), "2");
