@@ -144,7 +144,7 @@ except OSError as error:
 before = locks()",
     );
     if session.value("'refused' in globals() and refused") == "True" {
-        // Seen in sessions of an ordinary user: the kernel refuses such locks there, so code has none.
+        // Where no cgroup counts the kernel's memory, the filter refuses such locks (`walls/seccomp/memory.rs`): there is nothing to put back.
         return;
     }
     assert_eq!(session.value("len(before)"), "2");
