@@ -1,7 +1,11 @@
 //! What ordinary programs do with pipes, sockets, locks and shared memory goes on working within the default limits.
 
-use super::scene::harmless;
+use super::common::in_process_namespace;
+use super::scene::{Scene, harmless};
 use cellblock_protocol::Status::Success;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 fn works(code: &str) {
     assert_eq!(harmless(code, &[Success]).stdout.trim(), "done");
@@ -199,4 +203,30 @@ assert len(rang) > 3
 print('done')
 ",
     );
+}
+
+/// How long the processes of a session have run on processors.
+fn processor_time(scene: &Scene) -> Duration {
+    let nanoseconds = in_process_namespace(&scene.namespace)
+        .iter()
+        .map(|process| {
+            let text = fs::read_to_string(format!("/proc/{}/schedstat", process.pid)).unwrap();
+            text.split(' ').next().unwrap().parse::<u64>().unwrap()
+        })
+        .sum();
+    Duration::from_nanos(nanoseconds)
+}
+
+/// Where no cgroup counts its memory, init looks at its processes: that would take about 20 ms of a processor here, and once a second 4 ms.
+#[test]
+fn a_session_that_does_nothing_is_not_examined_ten_times_a_second() {
+    let scene = Scene::new();
+    scene.run("data = bytearray(1 << 20)");
+    // Until its checkpoint is made.
+    sleep(Duration::from_secs(2));
+    let before = processor_time(&scene);
+    sleep(Duration::from_secs(5));
+    let used = processor_time(&scene) - before;
+    assert!(used < Duration::from_millis(12), "{used:?} in 5 s");
+    scene.ends_clean();
 }

@@ -5,6 +5,7 @@ use super::{Init, Reason, Session};
 use crate::init::notify::{self, Notification, Protected};
 use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
+use crate::init::watchdog::idleness::ProcessorTimes;
 use crate::init::watchdog::process_memory::Share;
 use crate::init::watchdog::shared_memory::{Areas, SmallInodes, inodes_of, other_inode};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unaccepted_bytes, unix_sockets};
@@ -68,6 +69,7 @@ impl Session {
         if self.init.head.is_none() || self.unclaimed {
             return;
         }
+        self.read_processor_times();
         let census = self.count_watches();
         let locks = self.count_locks();
         if census.is_over() || locks > MAX_LOCKS {
@@ -79,6 +81,20 @@ impl Session {
             self.end_for_sockets();
         }
         self.follow_other_processes();
+    }
+
+    /// Of the processes that count. A frozen standby runs only when init wakes it, and a fork has an init of its own.
+    fn read_processor_times(&mut self) {
+        let mut times = core::mem::replace(&mut self.processor_times, ProcessorTimes::unknown());
+        let preserved = Uncounted(self.standbys_and_forks());
+        times.read(monotonic_milliseconds(), |visit| {
+            each_process(self.init.reach, self.init.proc_directory, |pid| {
+                if !preserved.is_protected(pid) {
+                    visit(pid);
+                }
+            });
+        });
+        self.processor_times = times;
     }
 
     /// Ends what may hold the data: the spawned processes first, then the head. Nothing tells whose the connections are, and the head has the

@@ -28,6 +28,7 @@ use crate::init::postponed::PostponedCalls;
 use crate::init::sweep::Reach;
 use crate::init::watchdog::MemorySample;
 use crate::init::watchdog::doubt::Doubt;
+use crate::init::watchdog::idleness::ProcessorTimes;
 use crate::init::watchdog::shared_memory::SharedMemory;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::task_starts::TaskStarts;
@@ -107,6 +108,7 @@ pub fn run(init: Init) -> ! {
         looked_at: MemorySample::default(),
         glanced: MemorySample::default(),
         next_glance: 0,
+        processor_times: ProcessorTimes::unknown(),
         forks: Forks::none(),
         family: ForkFamily::none(),
         fork_processes: 0,
@@ -174,6 +176,9 @@ pub fn run(init: Init) -> ! {
             *slot = Poll::readable(fd);
         }
         let is_quiet = poll(&mut wanted, period) == 0;
+        if !is_quiet {
+            session.processor_times.forget();
+        }
         if is_quiet && session.may_be_forked_again() {
             session
                 .next_user_namespace
@@ -236,7 +241,10 @@ pub fn run(init: Init) -> ! {
         session.freeze_standbys(is_quiet);
         // By the clock: a process that keeps us busy with notifications must not keep us from looking.
         let now = sys::monotonic_milliseconds();
-        if watching && (now >= next_look || session.must_look_early(now)) {
+        if watching
+            && !session.processor_times.are_unchanged(now)
+            && (now >= next_look || session.must_look_early(now))
+        {
             session.watch();
             let after = sys::monotonic_milliseconds();
             next_look = after + watchdog::pause_after(after - now);
@@ -259,6 +267,8 @@ struct Session {
     glanced: MemorySample,
     /// When to glance again, in milliseconds.
     next_glance: u64,
+    /// How long the processes had run when they were last looked at.
+    processor_times: ProcessorTimes,
     /// Sessions that were made from this one.
     forks: Forks,
     /// In the first init of a family: all the others.

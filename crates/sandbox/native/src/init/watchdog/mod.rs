@@ -3,6 +3,7 @@
 
 pub mod calls_under_way;
 pub mod doubt;
+pub mod idleness;
 pub mod kernel_memory;
 pub mod memory_user;
 pub mod open_texts;
