@@ -1,7 +1,7 @@
 //! Runs a cell for a person: prints its output as it comes, answers `input()`, handles Ctrl-C, and prints the result.
 
 use crate::terminal::{
-    Console, DisplayText, LiveText, Place, ShownHint, Spinner, Style, WorkspaceKind, ending,
+    Console, DisplayText, HintPlace, LiveText, ShownHint, Spinner, Style, WorkspaceKind, ending,
     error_text, file_lines, remedy,
 };
 use base64::Engine as _;
@@ -339,7 +339,7 @@ async fn answered(question: &mut Option<Question>) -> InputAnswer {
 pub(crate) fn print_outcome(
     finished: &FinishedCell,
     limit: Duration,
-    place: Place,
+    place: HintPlace,
     workspace: WorkspaceKind,
     console: &Console,
 ) -> io::Result<()> {

@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a gateway waits for a node's reply. A node replies within a second.
-const SILENCE: Duration = Duration::from_secs(3);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a gateway waits for a node that only says that it is there. Right after the end of a node the engine may still hold it for a
 /// listener; then this is what a caller waits too long.
 const PING_SILENCE: Duration = Duration::from_millis(500);
 
 /// The pauses between attempts.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+const MIN_ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
+const MAX_ATTEMPT_PAUSE: Duration = Duration::from_millis(160);
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub enum NodeHealth {
 }
 
 /// What an attempt came to.
-enum Attempt {
+enum AttemptOutcome {
     Answered(CellReply),
     /// Try at once: something was learnt.
     Again,
@@ -90,15 +90,15 @@ impl Gateway {
         time: Duration,
     ) -> Result<CellReply, CallError> {
         let end = self.runtime.now() + time;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_ATTEMPT_PAUSE;
         loop {
             let problem = match self.attempt(session, key, cell).await {
-                Attempt::Answered(answer) => return Ok(answer),
-                Attempt::Failed(error) => return Err(error),
-                Attempt::Again => String::from("the session moved"),
-                Attempt::Wait(problem) => {
+                AttemptOutcome::Answered(answer) => return Ok(answer),
+                AttemptOutcome::Failed(error) => return Err(error),
+                AttemptOutcome::Again => String::from("the session moved"),
+                AttemptOutcome::Wait(problem) => {
                     self.runtime.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_ATTEMPT_PAUSE);
                     problem
                 }
             };
@@ -115,7 +115,7 @@ impl Gateway {
         time: Duration,
     ) -> Result<Option<Placed>, CallError> {
         let end = self.runtime.now() + time;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_ATTEMPT_PAUSE;
         loop {
             let attempt = match self.route(session).await {
                 Ok(None) => return Ok(None),
@@ -124,16 +124,18 @@ impl Gateway {
                     SessionState::Asleep => self.place(session, Some(&placed)).await,
                     SessionState::Closed => return Err(CallError::Closed),
                 },
-                Err(error) => Attempt::Wait(error.to_string()),
+                Err(error) => AttemptOutcome::Wait(error.to_string()),
             };
             let problem = match attempt {
-                Attempt::Failed(error) => return Err(error),
-                Attempt::Wait(problem) => {
+                AttemptOutcome::Failed(error) => return Err(error),
+                AttemptOutcome::Wait(problem) => {
                     self.runtime.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_ATTEMPT_PAUSE);
                     problem
                 }
-                Attempt::Again | Attempt::Answered(_) => String::from("the session moved"),
+                AttemptOutcome::Again | AttemptOutcome::Answered(_) => {
+                    String::from("the session moved")
+                }
             };
             if self.runtime.now() >= end {
                 return Err(CallError::Deadline(problem));
@@ -180,16 +182,16 @@ impl Gateway {
         lock(&self.routes).remove(session);
     }
 
-    async fn attempt(&self, session: &SessionId, key: &RequestKey, cell: &Value) -> Attempt {
+    async fn attempt(&self, session: &SessionId, key: &RequestKey, cell: &Value) -> AttemptOutcome {
         let placed = match self.route(session).await {
             Ok(Some(placed)) => placed,
             Ok(None) => return self.place(session, None).await,
-            Err(error) => return Attempt::Wait(error.to_string()),
+            Err(error) => return AttemptOutcome::Wait(error.to_string()),
         };
         match placed.entry.state {
             SessionState::Live => {}
             SessionState::Asleep => return self.place(session, Some(&placed)).await,
-            SessionState::Closed => return Attempt::Failed(CallError::Closed),
+            SessionState::Closed => return AttemptOutcome::Failed(CallError::Closed),
         }
         let request = Request::Run {
             session: session.clone(),
@@ -199,49 +201,49 @@ impl Gateway {
         };
         match self.ask(&placed.entry.node, &request).await {
             Ok(Reply::Result { result, rebuilt }) => {
-                Attempt::Answered(CellReply { result, rebuilt })
+                AttemptOutcome::Answered(CellReply { result, rebuilt })
             }
-            Ok(Reply::Running) => Attempt::Again,
+            Ok(Reply::Running) => AttemptOutcome::Again,
             Ok(Reply::Refused { why }) => match why {
                 Refusal::Moved | Refusal::Epoch => self.look_again(session, &placed).await,
-                Refusal::Failed { message } => Attempt::Failed(CallError::Failed(message)),
+                Refusal::Failed { message } => AttemptOutcome::Failed(CallError::Failed(message)),
                 Refusal::Lease | Refusal::Full | Refusal::Busy => {
                     self.forget(session);
-                    Attempt::Wait(format!("the node refused: {why:?}"))
+                    AttemptOutcome::Wait(format!("the node refused: {why:?}"))
                 }
             },
             Ok(Reply::Adopted { .. } | Reply::Done) => {
-                Attempt::Wait("the reply was to another request".into())
+                AttemptOutcome::Wait("the reply was to another request".into())
             }
             Err(RequestError::NoResponder) => self.look_again(session, &placed).await,
             Err(RequestError::Silent) => match self.has_lapsed(&placed.entry.node).await {
                 Ok(true) => self.look_again(session, &placed).await,
                 Ok(false) => {
                     self.forget(session);
-                    Attempt::Wait("the node is silent".into())
+                    AttemptOutcome::Wait("the node is silent".into())
                 }
-                Err(error) => Attempt::Wait(error.to_string()),
+                Err(error) => AttemptOutcome::Wait(error.to_string()),
             },
         }
     }
 
     /// After the node of an entry turned out not to have the session: goes where the directory says now, or places the session if the
     /// entry is still the same.
-    async fn look_again(&self, session: &SessionId, known: &Placed) -> Attempt {
+    async fn look_again(&self, session: &SessionId, known: &Placed) -> AttemptOutcome {
         self.forget(session);
         match self.route(session).await {
             Ok(Some(placed)) if placed == *known => self.place(session, Some(known)).await,
-            Ok(_) => Attempt::Again,
-            Err(error) => Attempt::Wait(error.to_string()),
+            Ok(_) => AttemptOutcome::Again,
+            Err(error) => AttemptOutcome::Wait(error.to_string()),
         }
     }
 
     /// Has a node adopt the session.
-    async fn place(&self, session: &SessionId, seen: Option<&Placed>) -> Attempt {
+    async fn place(&self, session: &SessionId, seen: Option<&Placed>) -> AttemptOutcome {
         self.forget(session);
         let nodes = match self.engine.members.list().await {
             Ok(nodes) => nodes,
-            Err(error) => return Attempt::Wait(error.to_string()),
+            Err(error) => return AttemptOutcome::Wait(error.to_string()),
         };
         let environment = seen.and_then(|placed| placed.entry.about["environment"].as_str());
         let mut wanted = Wanted {
@@ -253,24 +255,24 @@ impl Gateway {
             let node = &chosen.node;
             let session = session.clone();
             match self.ask(node, &Request::Adopt { session, seen }).await {
-                Ok(Reply::Adopted { .. }) => return Attempt::Again,
-                Ok(Reply::Running) => return Attempt::Wait("the session is rebuilt".into()),
+                Ok(Reply::Adopted { .. }) => return AttemptOutcome::Again,
+                Ok(Reply::Running) => return AttemptOutcome::Wait("the session is rebuilt".into()),
                 Ok(Reply::Refused {
                     why: Refusal::Failed { message },
-                }) => return Attempt::Failed(CallError::Failed(message)),
+                }) => return AttemptOutcome::Failed(CallError::Failed(message)),
                 Ok(Reply::Refused {
                     why: Refusal::Moved,
-                }) => return Attempt::Again,
+                }) => return AttemptOutcome::Again,
                 // A silent node may adopt the session all the same. The claims decide.
                 Ok(_) | Err(_) => wanted.avoid.insert(node.clone()),
             };
         }
-        Attempt::Wait("no node has room".into())
+        AttemptOutcome::Wait("no node has room".into())
     }
 
     async fn ask(&self, node: &NodeId, request: &Request) -> Result<Reply, RequestError> {
         let router = &self.engine.router;
-        let reply = router.request(node, encode(request), SILENCE).await?;
+        let reply = router.request(node, encode(request), REPLY_TIMEOUT).await?;
         // A reply that cannot be read, perhaps of a newer version, is as good as none.
         serde_json::from_slice(&reply).map_err(|_| RequestError::Silent)
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 ///
 /// With one, load would not matter. With all, every gateway would send each new session to the same least loaded node until that node's
 /// next heartbeat.
-const CANDIDATES: usize = 3;
+const CANDIDATE_COUNT: usize = 3;
 
 /// A node with less free memory gets a session only if all nodes have less. 0 means that the node does not tell.
 const MIN_FREE_MEMORY: u64 = 512 << 20;
@@ -44,7 +44,7 @@ pub fn choose<'a>(
         node.free_memory == 0 || node.free_memory >= MIN_FREE_MEMORY
     });
     candidates.sort_by_cached_key(|node| Digest::of(format!("{session}/{}", node.node).as_bytes()));
-    candidates.truncate(CANDIDATES);
+    candidates.truncate(CANDIDATE_COUNT);
     // The first of several equals wins, so without load all gateways agree.
     candidates
         .into_iter()

@@ -163,7 +163,7 @@ fn is_same_stream(one: &Value, other: &Value) -> bool {
 /// About how many bytes a value takes.
 fn memory_of(value: &Value) -> usize {
     /// A key with its value takes so much beside both.
-    const ENTRY: usize = 2 * size_of::<Value>();
+    const ENTRY_BYTES: usize = 2 * size_of::<Value>();
     size_of::<Value>()
         + match value {
             Value::String(text) => text.len(),
@@ -171,7 +171,7 @@ fn memory_of(value: &Value) -> usize {
             Value::Object(entries) => {
                 let sizes = entries
                     .iter()
-                    .map(|(key, item)| ENTRY + key.len() + memory_of(item));
+                    .map(|(key, item)| ENTRY_BYTES + key.len() + memory_of(item));
                 sizes.sum()
             }
             _ => 0,

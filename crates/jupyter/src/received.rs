@@ -19,7 +19,7 @@ struct Tags {
 
 impl ReceivedTags {
     /// Remembers a signature. Returns `false` if it is remembered already.
-    pub(crate) fn add(&self, tag: Vec<u8>) -> bool {
+    pub(crate) fn insert(&self, tag: Vec<u8>) -> bool {
         let mut tags = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !tags.known.insert(tag.clone()) {
             return false;
@@ -42,10 +42,10 @@ mod tests {
     fn only_the_newest_signatures_are_remembered() {
         let received = ReceivedTags::default();
         let tag = |number: usize| number.to_le_bytes().to_vec();
-        assert!((0..MAX_TAGS).all(|number| received.add(tag(number))));
-        assert!(!received.add(tag(0)));
-        assert!(received.add(tag(MAX_TAGS)));
-        assert!(received.add(tag(0)), "forgotten");
-        assert!(!received.add(tag(2)));
+        assert!((0..MAX_TAGS).all(|number| received.insert(tag(number))));
+        assert!(!received.insert(tag(0)));
+        assert!(received.insert(tag(MAX_TAGS)));
+        assert!(received.insert(tag(0)), "forgotten");
+        assert!(!received.insert(tag(2)));
     }
 }

@@ -116,7 +116,7 @@ impl Wire {
         let message = self.decode(frames)?;
         let tag = signature.and_then(|signature| decode_hex(&signature));
         let is_first = match tag.filter(|_| self.key.is_some()) {
-            Some(tag) => received.add(tag),
+            Some(tag) => received.insert(tag),
             None => true,
         };
         is_first.then_some(message).ok_or(WireError::Repeated)

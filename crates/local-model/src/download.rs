@@ -23,7 +23,7 @@ const HUB_HASH_HEADER: &str = "x-linked-etag";
 
 /// How far a download has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// The bytes that are there.
     pub done: u64,
     /// The bytes of the whole, when that is known.
@@ -55,7 +55,7 @@ pub(crate) async fn fetch(
     url: &Url,
     sha256: &str,
     partial: &Path,
-    on_progress: &mut (dyn FnMut(Progress) + Send),
+    on_progress: &mut (dyn FnMut(DownloadProgress) + Send),
 ) -> Result<(), Error> {
     let client = client(reqwest::redirect::Policy::limited(5))?;
     let mut attempts = 0;
@@ -114,7 +114,7 @@ async fn fetch_once(
     client: &reqwest::Client,
     url: &Url,
     partial: &Path,
-    on_progress: &mut (dyn FnMut(Progress) + Send),
+    on_progress: &mut (dyn FnMut(DownloadProgress) + Send),
 ) -> Result<(), Error> {
     let failed = |problem: String| Error::Download {
         address: shown(url),
@@ -146,14 +146,14 @@ async fn fetch_once(
     let total = rest.map(|rest| rest + done);
     let directory = partial.parent().unwrap_or(partial);
     check_space(directory, rest.unwrap_or_default())?;
-    on_progress(Progress { done, total });
+    on_progress(DownloadProgress { done, total });
     let mut body = response.bytes_stream();
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|error| failed(cause(&error)))?;
         file.write_all(&piece)
             .map_err(Error::io("write", partial))?;
         done += piece.len() as u64;
-        on_progress(Progress { done, total });
+        on_progress(DownloadProgress { done, total });
     }
     match total {
         Some(total) if done < total => Err(failed("the connection ended too early".to_owned())),

@@ -16,7 +16,7 @@ mod store;
 
 pub use catalogue::{CatalogueModel, DEFAULT_MODEL, catalogue};
 pub use discovery::{Discovery, FoundModel, LOCAL_SERVERS_VARIABLE};
-pub use download::Progress;
+pub use download::DownloadProgress;
 pub use error::Error;
 pub use server::{ServerStatus, ServerUse};
 pub use source::WeightsSource;

@@ -4,7 +4,7 @@
 //! weights, and removed. So at most one part is on the disk twice, and a download that stopped goes on with its next part.
 
 use crate::catalogue::CatalogueModel;
-use crate::download::{Progress, check_hash, check_space};
+use crate::download::{DownloadProgress, check_hash, check_space};
 use crate::error::Error;
 use cellblock_env::{Cancel, Environments, Interpreter, Requirements};
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ pub(crate) async fn collect(
     partial: &Path,
     environments: &Environments,
     python: Interpreter,
-    on_progress: &mut (dyn FnMut(Progress) + Send),
+    on_progress: &mut (dyn FnMut(DownloadProgress) + Send),
 ) -> Result<(), Error> {
     let count = model.parts().count;
     let mut state = PartState::read(partial);
@@ -31,7 +31,7 @@ pub(crate) async fn collect(
     let missing = model.bytes.saturating_sub(state.bytes);
     check_space(directory, missing + part_bytes * COPIES_OF_A_PART)?;
     while state.parts < count {
-        on_progress(Progress {
+        on_progress(DownloadProgress {
             done: state.bytes,
             total: Some(model.bytes),
         });
@@ -56,7 +56,7 @@ pub(crate) async fn collect(
         state.parts += 1;
         state.write()?;
     }
-    on_progress(Progress {
+    on_progress(DownloadProgress {
         done: state.bytes,
         total: Some(model.bytes),
     });

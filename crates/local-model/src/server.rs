@@ -22,7 +22,7 @@ const SERVER_SCRIPT: &str = include_str!("server.py");
 /// The tokens of a request and its reply together.
 const CONTEXT_TOKENS: u64 = 16_384;
 /// A server that was not used for this long ends.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How often a process says that it uses the server.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(20);
 /// The longest time that the loading of weights may take.
@@ -67,7 +67,8 @@ impl LocalModels {
 
     /// Starts the server of a model, or finds the one that runs. `python` is that of [`prepare_server`](Self::prepare_server).
     pub async fn serve(&self, model: &StoredModel, python: &Path) -> Result<ServerUse, Error> {
-        self.serve_with(model, python, SERVER_SCRIPT, IDLE).await
+        self.serve_with(model, python, SERVER_SCRIPT, IDLE_TIMEOUT)
+            .await
     }
 
     /// The server of a model, if it runs.

@@ -1,3 +1,5 @@
+//! The server of a local model: it is shared, and ends when it is not used.
+
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use super::*;
@@ -60,8 +62,8 @@ impl Fixture {
 #[tokio::test]
 async fn a_second_use_finds_the_server_of_the_first() {
     let fixture = Fixture::new();
-    let first = fixture.serve("a.gguf", IDLE).await.unwrap();
-    let second = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let first = fixture.serve("a.gguf", IDLE_TIMEOUT).await.unwrap();
+    let second = fixture.serve("a.gguf", IDLE_TIMEOUT).await.unwrap();
     assert_eq!(first.status, second.status);
     fixture.models.stop("small").await.unwrap();
     assert_eq!(fixture.models.running("small"), None);
@@ -78,7 +80,10 @@ async fn a_server_that_no_process_uses_ends() {
 #[tokio::test]
 async fn weights_that_cannot_be_loaded_are_an_error_with_the_servers_words() {
     let fixture = Fixture::new();
-    let error = fixture.serve("broken.gguf", IDLE).await.unwrap_err();
+    let error = fixture
+        .serve("broken.gguf", IDLE_TIMEOUT)
+        .await
+        .unwrap_err();
     assert!(
         error.to_string().contains("tensor data is out of bounds"),
         "{error}"
@@ -89,7 +94,7 @@ async fn weights_that_cannot_be_loaded_are_an_error_with_the_servers_words() {
 async fn the_servers_key_is_readable_by_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let fixture = Fixture::new();
-    let used = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let used = fixture.serve("a.gguf", IDLE_TIMEOUT).await.unwrap();
     let mode = fs::metadata(&used.key_file).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, used.key().len()), (0o600, 48));
     fixture.models.stop("small").await.unwrap();
@@ -98,12 +103,12 @@ async fn the_servers_key_is_readable_by_its_owner_alone() {
 #[tokio::test]
 async fn a_server_that_was_killed_is_not_taken_for_one_that_runs() {
     let fixture = Fixture::new();
-    let used = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let used = fixture.serve("a.gguf", IDLE_TIMEOUT).await.unwrap();
     let first = used.status.clone();
     let pid = rustix::process::Pid::from_raw(first.pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     assert!(fixture.is_gone().await);
-    let again = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let again = fixture.serve("a.gguf", IDLE_TIMEOUT).await.unwrap();
     assert_ne!(again.status.pid, first.pid);
     fixture.models.stop("small").await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! The models that are on this machine: one directory each, with the weights and the files of their server.
 
-use crate::download::{self, Progress};
+use crate::download::{self, DownloadProgress};
 use crate::error::Error;
 use crate::package_weights;
 use crate::source::{WeightsSource, is_name_letter};
@@ -91,7 +91,7 @@ impl LocalModels {
         source: &WeightsSource,
         environments: &Environments,
         python: impl FnOnce() -> Result<Interpreter, cellblock_env::Error>,
-        on_progress: &mut (dyn FnMut(Progress) + Send),
+        on_progress: &mut (dyn FnMut(DownloadProgress) + Send),
     ) -> Result<StoredModel, Error> {
         if let Ok(model) = self.find(name) {
             return Ok(model);

@@ -1,6 +1,6 @@
 //! Secrets that the guard adds to requests, and the TLS connections that carry them.
 
-use crate::guard::CONNECT_LIMIT;
+use crate::guard::CONNECT_TIMEOUT;
 use cellblock_protocol::{CredentialRule, SecretPlace};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -133,7 +133,7 @@ impl ServerTrust {
         };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let begun = TlsConnector::from(config).connect(name, stream);
-        timeout(CONNECT_LIMIT, begun)
+        timeout(CONNECT_TIMEOUT, begun)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }

@@ -16,15 +16,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long connecting may take.
-pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the lookup of a name may take.
-const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most connections of one session at a time.
 pub(crate) const MAX_CONNECTIONS: usize = 128;
 
 /// A function that resolves a host name.
-pub type Lookup = Arc<dyn Fn(String, u16) -> Found + Send + Sync>;
-type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type Lookup = Arc<dyn Fn(String, u16) -> LookupFuture + Send + Sync>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// A function that asks whether a host may be reached that no rule names. The error is the reason why it may not.
 pub type AskForHost = Arc<dyn Fn(Authority) -> HostDecision + Send + Sync>;
@@ -176,7 +176,7 @@ impl Guard {
             host: host.to_owned(),
             source,
         };
-        let found = match timeout(LOOKUP_LIMIT, (self.lookup)(host.to_owned(), port)).await {
+        let found = match timeout(LOOKUP_TIMEOUT, (self.lookup)(host.to_owned(), port)).await {
             Ok(found) => found.map_err(unknown)?,
             Err(_) => return Err(unknown(io::ErrorKind::TimedOut.into())),
         };
@@ -197,7 +197,7 @@ impl Guard {
             target: target(host, port),
             source,
         };
-        let stream = match timeout(CONNECT_LIMIT, TcpStream::connect(&good[..])).await {
+        let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(&good[..])).await {
             Ok(stream) => stream.map_err(unreachable)?,
             Err(_) => return Err(unreachable(io::ErrorKind::TimedOut.into())),
         };

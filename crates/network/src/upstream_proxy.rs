@@ -2,7 +2,7 @@
 //! hosts that a rule allows.
 
 use crate::connection::Refusal;
-use crate::guard::{CONNECT_LIMIT, target};
+use crate::guard::{CONNECT_TIMEOUT, target};
 use crate::http::response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -115,7 +115,7 @@ impl Proxy {
     /// Connects to the proxy itself. The user named it, so private addresses are allowed.
     pub(crate) async fn connect(&self) -> Result<TcpStream, Refusal> {
         let connecting = TcpStream::connect((self.host.as_str(), self.port));
-        let stream = match timeout(CONNECT_LIMIT, connecting).await {
+        let stream = match timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(stream) => stream.map_err(|source| self.unreachable(source))?,
             Err(_) => return Err(self.unreachable(io::ErrorKind::TimedOut.into())),
         };
@@ -143,7 +143,7 @@ impl Proxy {
             }
             Ok(answer)
         };
-        let answer = match timeout(CONNECT_LIMIT, asking).await {
+        let answer = match timeout(CONNECT_TIMEOUT, asking).await {
             Ok(answer) => answer.map_err(|source| self.unreachable(source))?,
             Err(_) => return Err(self.unreachable(io::ErrorKind::TimedOut.into())),
         };

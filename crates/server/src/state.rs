@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 /// The state of a server. A handle: clones are the same server.
 #[derive(Clone)]
 pub struct AppState {
-    inner: Arc<Inner>,
+    inner: Arc<ServerState>,
 }
 
-struct Inner {
+struct ServerState {
     host: Host,
     store: Store,
     options: ServerOptions,
@@ -63,7 +63,7 @@ impl AppState {
         let mcp = options.mcp.as_ref().map(mcp_sessions);
         let openid = options.openid.clone().map(Provider::new);
         AppState {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ServerState {
                 host,
                 store,
                 options,

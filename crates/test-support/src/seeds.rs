@@ -5,7 +5,7 @@ use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// That of the short tests.
-const SHORT: u64 = 20_250_101;
+const SHORT_TEST_SEED: u64 = 20_250_101;
 
 /// Whether the longer versions of the tests are wanted.
 pub fn is_long() -> bool {
@@ -20,7 +20,7 @@ pub fn seed(test: &str) -> u64 {
             .parse()
             .expect("CELLBLOCK_SEED must be a whole number of at most 64 bits"),
         None if is_long() => Dice::new(nanoseconds()).number(),
-        None => SHORT,
+        None => SHORT_TEST_SEED,
     };
     println!("{test}: CELLBLOCK_SEED={seed} repeats this");
     seed

@@ -77,11 +77,11 @@ pub struct TraceOptions {
 /// The queue to the thread that writes.
 #[derive(Clone)]
 pub(crate) struct LineQueue {
-    sender: SyncSender<Message>,
+    sender: SyncSender<WriterMessage>,
     dropped: Arc<AtomicU64>,
 }
 
-enum Message {
+enum WriterMessage {
     Line(Vec<u8>),
     /// Answered when all lines before it are written.
     Flush(SyncSender<()>),
@@ -118,7 +118,12 @@ impl TraceWriter {
     /// Waits until all lines so far are written, for two seconds at most.
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.queue.sender.try_send(Message::Flush(done)).is_ok() {
+        if self
+            .queue
+            .sender
+            .try_send(WriterMessage::Flush(done))
+            .is_ok()
+        {
             let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -132,16 +137,16 @@ impl Drop for TraceWriter {
 
 impl LineQueue {
     pub(crate) fn send(&self, line: Vec<u8>) {
-        if self.sender.try_send(Message::Line(line)).is_err() {
+        if self.sender.try_send(WriterMessage::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn write_all(mut file: RotatingFile, messages: &Receiver<Message>, dropped: &AtomicU64) {
+fn write_all(mut file: RotatingFile, messages: &Receiver<WriterMessage>, dropped: &AtomicU64) {
     while let Ok(message) = messages.recv() {
         match message {
-            Message::Line(line) => {
+            WriterMessage::Line(line) => {
                 if file.append(&line).is_err() {
                     dropped.fetch_add(1, Ordering::Relaxed);
                     continue;
@@ -151,7 +156,7 @@ fn write_all(mut file: RotatingFile, messages: &Receiver<Message>, dropped: &Ato
                     dropped.fetch_add(count, Ordering::Relaxed);
                 }
             }
-            Message::Flush(done) => {
+            WriterMessage::Flush(done) => {
                 let _ = done.try_send(());
             }
         }

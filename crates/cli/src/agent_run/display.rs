@@ -2,7 +2,7 @@
 
 use super::labels::{Heading, Labels};
 use crate::terminal::{
-    CheckpointNotice, Console, LiveText, Place, Spinner, Style, WorkspaceKind, highlight,
+    CheckpointNotice, Console, HintPlace, LiveText, Spinner, Style, WorkspaceKind, highlight,
     next_crash, print_restored, remedy,
 };
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
@@ -20,7 +20,7 @@ const MAX_PREVIEW_CHARS: usize = 60;
 /// Prints what happens to standard error: live on a terminal, else in whole pieces.
 pub(crate) struct Display {
     console: Console,
-    place: Place,
+    place: HintPlace,
     workspace: WorkspaceKind,
     labels: Labels,
     is_live: bool,
@@ -48,7 +48,7 @@ struct PrintedReply {
 impl Display {
     pub(crate) fn new(
         console: &Console,
-        place: Place,
+        place: HintPlace,
         workspace: WorkspaceKind,
         labels: Labels,
     ) -> Arc<Display> {

@@ -7,7 +7,7 @@ use crate::cell_run::{
 };
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
-use crate::terminal::{Console, Place, Style, milliseconds, size};
+use crate::terminal::{Console, HintPlace, Style, milliseconds, size};
 use crate::{failure, process};
 use cellblock::{
     Cell, CellResult, ForModel, MAX_CODE_BYTES, Preload, Script, Session, SessionOptions, Status,
@@ -197,7 +197,7 @@ impl ExecArgs {
         }
         if !is_plain_exit(result) {
             let workspace = self.session.workspace_kind();
-            print_outcome(finished, limit, Place::Exec, workspace, console)?;
+            print_outcome(finished, limit, HintPlace::Exec, workspace, console)?;
         } else if finished.is_mid_line && console.out_is_terminal() {
             console.print("\n")?;
         }

@@ -4,7 +4,7 @@ use super::exec::{NotebookFile, exit_status};
 use super::jupyter::{HostOpener, KernelAdvice, about, advice, notebook_host};
 use crate::cell_run::Signals;
 use crate::failure::Usage;
-use crate::terminal::{Console, Place, WorkspaceKind};
+use crate::terminal::{Console, HintPlace, WorkspaceKind};
 use anyhow::Context as _;
 use cellblock::{ReplacedFile, Shell, Status, journal::python_literal};
 use cellblock_jupyter::{Notebook, NotebookEnd};
@@ -42,8 +42,8 @@ impl NotebookFile<'_> {
             Err(stopped) => return super::exec::stopped_status(stopped),
         };
         let advice: KernelAdvice = match WorkspaceKind::of(self.options.workspace.as_deref()) {
-            WorkspaceKind::Fresh => |result| advice(Place::Exec, WorkspaceKind::Fresh, result),
-            WorkspaceKind::Named => |result| advice(Place::Exec, WorkspaceKind::Named, result),
+            WorkspaceKind::Fresh => |result| advice(HintPlace::Exec, WorkspaceKind::Fresh, result),
+            WorkspaceKind::Named => |result| advice(HintPlace::Exec, WorkspaceKind::Named, result),
         };
         let about = about(&host, advice);
         let options = self.options;

@@ -5,7 +5,7 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Place, WorkspaceKind, remedy};
+use crate::terminal::{Console, HintPlace, WorkspaceKind, remedy};
 use anyhow::Context as _;
 use cellblock::env::{EnvironmentStatus, Requirements};
 use cellblock::{CellResult, Host, Preload, Session, SessionOptions, Shell};
@@ -234,7 +234,7 @@ pub(crate) type KernelAdvice = fn(&CellResult) -> Option<Advice>;
 
 /// What helps in this place against the limit or the wall that a cell of a notebook ran into.
 pub(crate) fn advice(
-    place: Place,
+    place: HintPlace,
     workspace: WorkspaceKind,
     result: &CellResult,
 ) -> Option<Advice> {
@@ -284,8 +284,8 @@ async fn run_kernel(args: &KernelArgs, console: &Console) -> anyhow::Result<Exit
     options.shell = Shell::Ipython;
     let host = notebook_host(&python, &args.environment, console).await?;
     let advice: KernelAdvice = match session.workspace_kind() {
-        WorkspaceKind::Fresh => |result| advice(Place::Kernel, WorkspaceKind::Fresh, result),
-        WorkspaceKind::Named => |result| advice(Place::Kernel, WorkspaceKind::Named, result),
+        WorkspaceKind::Fresh => |result| advice(HintPlace::Kernel, WorkspaceKind::Fresh, result),
+        WorkspaceKind::Named => |result| advice(HintPlace::Kernel, WorkspaceKind::Named, result),
     };
     let about = about(&host, advice);
     let opener = Arc::new(HostOpener { host, options });

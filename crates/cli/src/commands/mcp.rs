@@ -6,7 +6,7 @@ use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Place, WorkspaceKind, remedy};
+use crate::terminal::{Console, HintPlace, WorkspaceKind, remedy};
 use anyhow::Context as _;
 use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
 use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner, names};
@@ -127,7 +127,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
 fn advice(workspace: WorkspaceKind, result: &Value) -> Option<String> {
     result.get("error").filter(|error| error.is_object())?;
     let result = CellResult::deserialize(result).ok()?;
-    let remedy = remedy(Place::Mcp, workspace, &result)?;
+    let remedy = remedy(HintPlace::Mcp, workspace, &result)?;
     Some(format!("Hint: {}.", remedy.text))
 }
 

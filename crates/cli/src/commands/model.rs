@@ -144,7 +144,7 @@ async fn get_source(args: &GetArgs, console: &Console) -> anyhow::Result<ExitCod
     let bar = DownloadBar::new(console, &name);
     let environments = environments()?;
     let python = || find_interpreter(None);
-    let progress = &mut |progress: cellblock_local_model::Progress| {
+    let progress = &mut |progress: cellblock_local_model::DownloadProgress| {
         bar.report(progress.done, progress.total);
     };
     let got = models

@@ -3,7 +3,7 @@
 use super::scanner::{Scan, Token, TokenKind, scan};
 use std::mem;
 
-const STEP: usize = 4;
+const INDENT_SPACES: usize = 4;
 
 /// Whether Enter should run the input: no bracket, text or backslash is open, and a block ends with a blank line.
 pub(crate) fn is_complete(code: &str) -> bool {
@@ -21,7 +21,7 @@ pub(crate) fn indent_after(code: &str) -> usize {
     let indent = last_line.len() - last_line.trim_start().len();
     if scanned.depth > 0 {
         let opens = last_line.trim_end().ends_with(['(', '[', '{']);
-        return indent + if opens { STEP } else { 0 };
+        return indent + if opens { INDENT_SPACES } else { 0 };
     }
     if scanned.is_open {
         return if scanned.tokens.last().is_some_and(is_text) {
@@ -41,8 +41,8 @@ pub(crate) fn indent_after(code: &str) -> usize {
         "return" | "pass" | "raise" | "break" | "continue"
     );
     match () {
-        () if ends_with_colon(code, line) => indent + STEP,
-        () if leaves => indent.saturating_sub(STEP),
+        () if ends_with_colon(code, line) => indent + INDENT_SPACES,
+        () if leaves => indent.saturating_sub(INDENT_SPACES),
         () => indent,
     }
 }

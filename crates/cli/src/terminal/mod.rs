@@ -25,7 +25,7 @@ pub(crate) use dates::{age, date};
 pub(crate) use highlight::highlight;
 pub(crate) use live_text::LiveText;
 pub(crate) use progress::{DownloadBar, EnvironmentBar};
-pub(crate) use remedies::{Place, WorkspaceKind, remedy};
+pub(crate) use remedies::{HintPlace, WorkspaceKind, remedy};
 pub(crate) use result_text::{
     CheckpointNotice, DisplayText, ShownHint, ending, error_text, file_lines, milliseconds,
     next_crash, plural, print_restored, size,

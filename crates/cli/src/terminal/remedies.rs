@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The command that shows an error to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum HintPlace {
     /// `cellblock exec`: the command can be run again with a flag.
     Exec,
     /// `cellblock repl`: some things can be done at the prompt; for others the session must be started anew.
@@ -28,23 +28,23 @@ pub(crate) enum Place {
     Kernel,
 }
 
-impl Place {
+impl HintPlace {
     /// Whether a model writes the code. A model chooses the time limit of a cell itself, and has the session's own hint about packages.
     fn has_model(self) -> bool {
-        matches!(self, Place::Ask | Place::Chat | Place::Mcp)
+        matches!(self, HintPlace::Ask | HintPlace::Chat | HintPlace::Mcp)
     }
 
     /// How to get a session with this flag.
     fn with_flag(self, flag: &str) -> String {
         match self {
-            Place::Exec => format!("run it with {flag}"),
-            Place::Repl => format!("start `cellblock repl` with {flag}"),
-            Place::Ask => format!("start `cellblock ask` with {flag}"),
-            Place::Chat => format!("start `cellblock chat` with {flag}"),
-            Place::Mcp => {
+            HintPlace::Exec => format!("run it with {flag}"),
+            HintPlace::Repl => format!("start `cellblock repl` with {flag}"),
+            HintPlace::Ask => format!("start `cellblock ask` with {flag}"),
+            HintPlace::Chat => format!("start `cellblock chat` with {flag}"),
+            HintPlace::Mcp => {
                 format!("the person who set this server up can start `cellblock mcp` with {flag}")
             }
-            Place::Kernel => {
+            HintPlace::Kernel => {
                 format!("install the kernel again with `cellblock jupyter install -- {flag}`")
             }
         }
@@ -53,9 +53,9 @@ impl Place {
     /// How a file gets into the session.
     fn file(self) -> String {
         match self {
-            Place::Ask => self.with_flag("--file PATH"),
-            Place::Chat => "/attach PATH puts a file there".to_owned(),
-            Place::Exec | Place::Repl | Place::Mcp | Place::Kernel => {
+            HintPlace::Ask => self.with_flag("--file PATH"),
+            HintPlace::Chat => "/attach PATH puts a file there".to_owned(),
+            HintPlace::Exec | HintPlace::Repl | HintPlace::Mcp | HintPlace::Kernel => {
                 let with_flag = self.with_flag("--workspace DIR");
                 format!("{with_flag} to work in the directory of the file")
             }
@@ -64,7 +64,7 @@ impl Place {
 
     /// How this package gets into the session.
     fn package(self, package: &str) -> String {
-        if self == Place::Repl {
+        if self == HintPlace::Repl {
             return format!("`%pip install {package}` installs it");
         }
         let with_flag = self.with_flag("--env NAME");
@@ -121,7 +121,7 @@ pub(crate) struct Remedy {
 
 /// What helps here; nothing where no flag and no command would.
 pub(crate) fn remedy(
-    place: Place,
+    place: HintPlace,
     workspace: WorkspaceKind,
     result: &CellResult,
 ) -> Option<Remedy> {
@@ -130,7 +130,7 @@ pub(crate) fn remedy(
         Cause::Time => place.has_model(),
         Cause::Module { is_installable, .. } => place.has_model() && is_installable,
         // In a chat a file can be attached in any case.
-        Cause::File => workspace == WorkspaceKind::Named && place != Place::Chat,
+        Cause::File => workspace == WorkspaceKind::Named && place != HintPlace::Chat,
         Cause::Limit(_) | Cause::Network { .. } => false,
     };
     if has_no_flag {
@@ -247,25 +247,25 @@ mod tests {
         let met = result("MemoryLimit", "", Some("memory"));
         let told = |place| remedy(place, WorkspaceKind::Fresh, &met).unwrap().text;
         let by_place = [
-            (Place::Exec, "run it with --memory 8GB to allow more"),
+            (HintPlace::Exec, "run it with --memory 8GB to allow more"),
             (
-                Place::Repl,
+                HintPlace::Repl,
                 "start `cellblock repl` with --memory 8GB to allow more",
             ),
             (
-                Place::Ask,
+                HintPlace::Ask,
                 "start `cellblock ask` with --memory 8GB to allow more",
             ),
             (
-                Place::Chat,
+                HintPlace::Chat,
                 "start `cellblock chat` with --memory 8GB to allow more",
             ),
             (
-                Place::Mcp,
+                HintPlace::Mcp,
                 "the person who set this server up can start `cellblock mcp` with --memory 8GB to allow more",
             ),
             (
-                Place::Kernel,
+                HintPlace::Kernel,
                 "install the kernel again with `cellblock jupyter install -- --memory 8GB` to allow more",
             ),
         ];
@@ -281,15 +281,18 @@ mod tests {
         let (without, with) = (missing("package"), missing("installable_package"));
         let told =
             |place, result| remedy(place, WorkspaceKind::Fresh, result).map(|remedy| remedy.text);
-        assert_eq!(told(Place::Mcp, &with), None);
-        assert_eq!(told(Place::Ask, &with), None);
+        assert_eq!(told(HintPlace::Mcp, &with), None);
+        assert_eq!(told(HintPlace::Ask, &with), None);
         for (place, flag) in [
-            (Place::Mcp, "`cellblock mcp` with --env NAME"),
-            (Place::Exec, "run it with --env NAME"),
-            (Place::Repl, "`%pip install x`"),
-            (Place::Kernel, "`cellblock jupyter install -- --env NAME`"),
-            (Place::Ask, "`cellblock ask` with --env NAME"),
-            (Place::Chat, "`cellblock chat` with --env NAME"),
+            (HintPlace::Mcp, "`cellblock mcp` with --env NAME"),
+            (HintPlace::Exec, "run it with --env NAME"),
+            (HintPlace::Repl, "`%pip install x`"),
+            (
+                HintPlace::Kernel,
+                "`cellblock jupyter install -- --env NAME`",
+            ),
+            (HintPlace::Ask, "`cellblock ask` with --env NAME"),
+            (HintPlace::Chat, "`cellblock chat` with --env NAME"),
         ] {
             let text = told(place, &without).unwrap();
             assert!(text.contains(flag), "{place:?}: {text}");
@@ -308,7 +311,7 @@ mod tests {
             ("file", "--workspace DIR"),
         ] {
             let told = remedy(
-                Place::Exec,
+                HintPlace::Exec,
                 WorkspaceKind::Fresh,
                 &result("OSError", "", Some(obstacle)),
             )
@@ -317,7 +320,7 @@ mod tests {
         }
         assert_eq!(
             remedy(
-                Place::Exec,
+                HintPlace::Exec,
                 WorkspaceKind::Fresh,
                 &result("OSError", "", None)
             ),
@@ -335,7 +338,7 @@ mod tests {
         let error = missing.error.as_mut().unwrap();
         error.package = Some("opencv-python-headless".to_owned());
         assert_eq!(
-            remedy(Place::Repl, WorkspaceKind::Fresh, &missing)
+            remedy(HintPlace::Repl, WorkspaceKind::Fresh, &missing)
                 .unwrap()
                 .text,
             "`cv2`, a module of the package opencv-python-headless, is not part of this session: `%pip install opencv-python-headless` installs it"
@@ -343,7 +346,7 @@ mod tests {
         let error = missing.error.as_mut().unwrap();
         error.package = Some("x; rm -rf ~".to_owned());
         assert_eq!(
-            remedy(Place::Exec, WorkspaceKind::Fresh, &missing)
+            remedy(HintPlace::Exec, WorkspaceKind::Fresh, &missing)
                 .unwrap()
                 .text,
             "`cv2` is not part of this session: run it with --env NAME, after `cellblock env create NAME cv2`"
@@ -357,11 +360,14 @@ mod tests {
             "Missing optional dependency 'openpyxl'.",
             Some("package"),
         );
-        assert_eq!(remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped), None);
+        assert_eq!(
+            remedy(HintPlace::Repl, WorkspaceKind::Fresh, &wrapped),
+            None
+        );
         let error = wrapped.error.as_mut().unwrap();
         error.package = Some("openpyxl".to_owned());
         assert_eq!(
-            remedy(Place::Repl, WorkspaceKind::Fresh, &wrapped)
+            remedy(HintPlace::Repl, WorkspaceKind::Fresh, &wrapped)
                 .unwrap()
                 .text,
             "`openpyxl` is not part of this session: `%pip install openpyxl` installs it"
@@ -372,7 +378,7 @@ mod tests {
     fn only_a_session_without_any_network_is_said_to_have_none() {
         let told = |obstacle| {
             let met = result("OSError", "", Some(obstacle));
-            let remedy = remedy(Place::Exec, WorkspaceKind::Fresh, &met).unwrap();
+            let remedy = remedy(HintPlace::Exec, WorkspaceKind::Fresh, &met).unwrap();
             (remedy.text, remedy.replaces_hint)
         };
         let flag = "run it with --allow-net HOST to let it reach a host";
@@ -385,13 +391,16 @@ mod tests {
     fn a_file_comes_in_by_what_the_place_has_for_it() {
         let missing = result("FileNotFoundError", "", Some("file"));
         for (place, way) in [
-            (Place::Exec, "run it with --workspace DIR"),
-            (Place::Repl, "start `cellblock repl` with --workspace DIR"),
-            (Place::Ask, "start `cellblock ask` with --file PATH"),
-            (Place::Chat, "/attach PATH"),
-            (Place::Mcp, "`cellblock mcp` with --workspace DIR"),
+            (HintPlace::Exec, "run it with --workspace DIR"),
             (
-                Place::Kernel,
+                HintPlace::Repl,
+                "start `cellblock repl` with --workspace DIR",
+            ),
+            (HintPlace::Ask, "start `cellblock ask` with --file PATH"),
+            (HintPlace::Chat, "/attach PATH"),
+            (HintPlace::Mcp, "`cellblock mcp` with --workspace DIR"),
+            (
+                HintPlace::Kernel,
                 "`cellblock jupyter install -- --workspace DIR`",
             ),
         ] {
@@ -405,15 +414,15 @@ mod tests {
         let missing = result("FileNotFoundError", "", Some("file"));
         let told = |place| remedy(place, WorkspaceKind::Named, &missing).map(|remedy| remedy.text);
         for place in [
-            Place::Exec,
-            Place::Repl,
-            Place::Ask,
-            Place::Mcp,
-            Place::Kernel,
+            HintPlace::Exec,
+            HintPlace::Repl,
+            HintPlace::Ask,
+            HintPlace::Mcp,
+            HintPlace::Kernel,
         ] {
             assert_eq!(told(place), None, "{place:?}");
         }
-        let text = told(Place::Chat).unwrap();
+        let text = told(HintPlace::Chat).unwrap();
         assert!(text.contains("/attach PATH"), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! `cellblock chat` at a real terminal: every command, the history, and what is kept of it.
+//! `cellblock chat`, from a file and at a real terminal: every command, the history, and what is kept of it.
 
 use crate::fake_model::FakeModel;
 use crate::support::{DEAF, Place};
@@ -77,55 +77,78 @@ fn every_command_does_what_it_says() {
     assert!(history.contains("Keep 41.\n"), "{history}");
 }
 
+/// The command line of a chat with this model, from a file.
+fn arguments<'a>(model: &'a FakeModel, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["chat", "--stdlib", "--model", "fake"];
+    arguments.extend(["--base-url", &model.url, "--format", "markdown"]);
+    arguments.extend(more);
+    arguments
+}
+
+#[test]
+fn a_chat_keeps_its_session_and_has_commands() {
+    let place = Place::new();
+    let model = FakeModel::saying([
+        "```python\nx = 41\n```",
+        "kept",
+        "```python\nprint(x + 1)\n```",
+        "42",
+    ]);
+    let input =
+        "Keep 41.\n/vars\n/fork\n/switch 1\nOne more?\n/undo\n/frok\n/save talk.md\n/quit\n";
+    let shown = place.transcript_with(arguments(&model, &[]), input);
+    let saved = fs::read_to_string(place.path().join("talk.md")).unwrap();
+    insta::assert_snapshot!(shown + "----- talk.md\n" + &saved);
+}
+
+#[test]
+fn a_chat_takes_files_in_and_out() {
+    let place = Place::new();
+    fs::write(place.path().join("a.csv"), "1\n").unwrap();
+    fs::write(place.path().join("b.csv"), "2\n").unwrap();
+    let code =
+        "```python\nopen('sum.txt', 'w').write(open('a.csv').read() + open('b.csv').read())\n```";
+    let model = FakeModel::saying([code, "done"]);
+    let arguments = arguments(&model, &["--file", "a.csv", "--out", "taken"]);
+    let input = "/attach b.csv\n/attach nowhere\nAdd them.\n";
+    insta::assert_snapshot!(place.transcript_with(arguments, input));
+    let question = model.asked()[0]["messages"].to_string();
+    assert!(
+        question.contains("The user put these files into the working directory: b.csv"),
+        "{question}"
+    );
+    assert_eq!(
+        fs::read_to_string(place.path().join("taken/sum.txt")).unwrap(),
+        "1\n2\n"
+    );
+}
+
 #[test]
 fn each_question_is_a_run_that_is_kept_traced_and_exported() {
     let place = Place::new();
     let model = FakeModel::saying([KEEP, "It is kept.", MORE, "It is 42."]);
-    let arguments = [
-        "chat",
-        "--stdlib",
-        "--model",
-        "fake",
-        "--base-url",
-        &model.url,
-    ];
-    let input = b"Keep 41.\nOne more?\n";
-    let ended = place.run_with(arguments.iter().chain(&["--format", "markdown"]), input);
-    assert_eq!(ended.stdout, "It is kept.\nIt is 42.\n", "{}", ended.stderr);
-
+    let mut shown = place.transcript_with(arguments(&model, &[]), "Keep 41.\nOne more?\n");
+    shown += &place.transcript(["runs"]);
     let listed = place.run(["runs"]).stdout;
-    let questions: Vec<&str> = listed
-        .lines()
-        .map(|line| line.split("answered").nth(1).unwrap().trim())
-        .collect();
-    assert_eq!(questions, ["One more?", "Keep 41."]);
     let id = listed.split_whitespace().next().unwrap();
     let trace = place.run(["trace", id]);
     assert!(trace.stdout.contains("model_call"), "{}", trace.stdout);
+    // The script has the helpers of every script, and the version of Python.
     let script = place.run(["runs", "export", id, "--script", "-"]);
     assert!(
         script.stdout.contains("print('now', x)"),
         "{}",
         script.stdout
     );
-    let told = place.run(["runs", "resume", id]);
-    assert_eq!(told.status, 2);
+    shown += &place.transcript(["runs", "resume", id]);
+    insta::assert_snapshot!(shown);
 }
 
 #[test]
 fn what_a_person_takes_back_is_told_to_the_model() {
     let place = Place::new();
     let model = FakeModel::saying([KEEP, "It is kept.", "Gone."]);
-    let arguments = [
-        "chat",
-        "--stdlib",
-        "--model",
-        "fake",
-        "--base-url",
-        &model.url,
-    ];
-    let input = b"Keep 41.\n/undo\nIs it there?\n";
-    place.run_with(arguments.iter().chain(&["--format", "markdown"]), input);
+    place.run_with(arguments(&model, &[]), b"Keep 41.\n/undo\nIs it there?\n");
     let asked = model.asked();
     let last = asked.last().unwrap()["messages"].as_array().unwrap().last();
     assert_eq!(
@@ -180,14 +203,9 @@ fn a_person_is_told_once_that_the_session_is_not_armed_before_the_next_question(
 #[test]
 fn a_bad_option_is_refused_before_a_model_is_looked_for() {
     let place = Place::new();
-    for command in [&["chat"][..], &["ask", "?"]] {
+    let shown = [&["chat"][..], &["ask", "?"]].map(|command| {
         let bad = ["--templates-dir", "nowhere"];
-        let ended = place.run(command.iter().chain(&bad));
-        assert_eq!(ended.status, 2, "{}", ended.stderr);
-        assert!(
-            ended.stderr.contains("nowhere") && !ended.stderr.contains("no model"),
-            "{}",
-            ended.stderr
-        );
-    }
+        place.transcript(command.iter().chain(&bad))
+    });
+    insta::assert_snapshot!(shown.concat());
 }

@@ -1,6 +1,7 @@
 //! `--backend docker`. What needs an engine and an image has them from `tests/with-docker`.
 
 use crate::fake_model::FakeModel;
+use crate::snapshot::transcript;
 use crate::support::{Ended, Place};
 use std::env;
 
@@ -138,75 +139,33 @@ fn a_session_in_a_container_is_restored_from_its_journal_into_another() {
 #[test]
 fn without_an_engine_the_message_says_what_to_do() {
     let place = Place::new();
-    let with = |address: &str| {
+    let shown = ["unix:///no/such/socket", "tcp://engine.example:2375"].map(|address| {
         let arguments = ["exec", "--stdlib", "--backend", "docker", "-c", "1"];
-        let mut command = place.command(arguments);
-        let output = command.env("DOCKER_HOST", address).output().unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
-    };
-    let (status, message) = with("unix:///no/such/socket");
-    assert_eq!(status, Some(3), "{message}");
-    assert!(
-        message.contains("no container engine answers at unix:///no/such/socket")
-            && message.contains("start Docker"),
-        "{message}"
-    );
-    let (status, message) = with("tcp://engine.example:2375");
-    assert_eq!(status, Some(3), "{message}");
-    assert!(
-        message.contains("only an engine on this machine"),
-        "{message}"
-    );
-}
-
-#[test]
-fn an_image_needs_the_backend() {
-    let ended = Place::new().exec("1", &["--image", "python:3.12"]);
-    assert_eq!(ended.status, 2);
-    assert!(
-        ended.stderr.contains("add --backend docker"),
-        "{}",
-        ended.stderr
-    );
+        seen_with(&place, &arguments, "DOCKER_HOST", address)
+    });
+    insta::assert_snapshot!(shown.concat());
 }
 
 #[test]
 fn a_secret_on_the_command_line_is_refused_and_one_in_a_variable_is_not() {
     let place = Place::new();
-    let rules = |credential: &str| {
-        let credential = credential.to_owned();
-        ["--allow-net", "localhost:1", "--credential"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([credential])
-            .collect::<Vec<_>>()
+    let shown = ["5ecret", "env:API_TOKEN", "env:NO_SUCH_TOKEN"].map(|secret| {
+        let code = "import os; print('5ecret' in str(os.environ))";
+        let credential = format!("localhost:1 Authorization: Bearer {secret}");
+        let mut arguments = vec!["exec", "--stdlib", "-c", code];
+        arguments.extend(["--allow-net", "localhost:1", "--credential", &credential]);
+        seen_with(&place, &arguments, "API_TOKEN", "5ecret")
+    });
+    insta::assert_snapshot!(shown.concat());
+}
+
+/// What a person sees of a command with one more variable of the environment.
+fn seen_with(place: &Place, arguments: &[&str], name: &str, value: &str) -> String {
+    let output = place.command(arguments).env(name, value).output().unwrap();
+    let ended = Ended {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
     };
-    let run = |credential: &str| {
-        let mut arguments = vec!["exec".to_owned(), "--stdlib".to_owned(), "-c".to_owned()];
-        arguments.push("import os; print('5ecret' in str(os.environ))".to_owned());
-        arguments.extend(rules(credential));
-        let mut command = place.command(arguments);
-        let output = command.env("API_TOKEN", "5ecret").output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
-    let (status, _, message) = run("localhost:1 Authorization: Bearer 5ecret");
-    assert_eq!(status, Some(2), "{message}");
-    assert!(message.contains("say where it is: env:NAME"), "{message}");
-    let (status, printed, message) = run("localhost:1 Authorization: Bearer env:API_TOKEN");
-    assert_eq!(
-        (status, printed.as_str()),
-        (Some(0), "False\n"),
-        "{message}"
-    );
-    let (status, _, message) = run("localhost:1 Authorization: Bearer env:NO_SUCH_TOKEN");
-    assert_eq!(status, Some(3), "{message}");
-    assert!(message.contains("env:NO_SUCH_TOKEN"), "{message}");
+    transcript(place, arguments, "", &ended)
 }

@@ -1,3 +1,5 @@
+//! `cellblock doctor`: the report for a person and for a program.
+
 use crate::support::Place;
 use serde_json::Value;
 

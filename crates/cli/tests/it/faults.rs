@@ -1,20 +1,24 @@
 //! Bad input and bad luck: whatever the model or its endpoint does, `ask` ends with a status and a message, and the record of the run is whole.
 
 use crate::fake_model::{FakeModel, Said, delta, finish};
+use crate::snapshot::transcript;
 use crate::support::{CELLBLOCK, Ended, Place};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Asks an endpoint that does these things. The record must be whole, and tell the same end.
-fn ask(said: impl IntoIterator<Item = Said>, more: &[&str]) -> Ended {
+/// Asks an endpoint that does these things. What a person sees; the record must be whole, and tell the same end.
+fn ask(said: impl IntoIterator<Item = Said>, more: &[&str]) -> String {
     let model = FakeModel::doing(said);
-    ask_at(&model.url, more)
+    ask_at(&model.url, more).0
 }
 
-fn ask_at(url: &str, more: &[&str]) -> Ended {
+/// What a person sees of a question to this endpoint, and what the command left.
+fn ask_at(url: &str, more: &[&str]) -> (String, Ended) {
     let place = Place::new();
-    let mut command = place.command(["ask", "How much?", "--stdlib", "--model", "fake"]);
-    command.args(["--base-url", url]).args(more);
+    let mut arguments = vec!["ask", "How much?", "--stdlib", "--model", "fake"];
+    arguments.extend(["--base-url", url]);
+    arguments.extend(more);
+    let mut command = place.command(&arguments);
     command.env("CELLBLOCK_API_KEY", "sk-secret-of-a-test");
     let output = command.output().unwrap();
     let ended = Ended {
@@ -32,7 +36,7 @@ fn ask_at(url: &str, more: &[&str]) -> Ended {
     assert_eq!(status == "answered", ended.status == 0, "{status}");
     let shown = place.run(["runs", "show", "last"]).stdout;
     assert!(!shown.contains("not complete"), "{shown}");
-    ended
+    (transcript(&place, &arguments, "", &ended), ended)
 }
 
 fn text(text: &str) -> Said {
@@ -58,44 +62,12 @@ fn calls(calls: &[Value]) -> Said {
     Said::Chunks(vec![delta, finish("tool_calls")])
 }
 
-/// No answer, for this reason.
-fn ends(ended: &Ended, status: i32, words: &str) {
-    assert_eq!(
-        (ended.status, &ended.stdout[..]),
-        (status, ""),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
-}
-
-/// This answer, and these words beside it.
-fn answers(ended: &Ended, answer: &str, words: &str) {
-    assert_eq!(
-        (ended.status, &ended.stdout[..]),
-        (0, answer),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
-}
-
 #[test]
 fn a_wrong_key_and_an_unknown_model_are_told_at_once() {
-    let told = ask(
-        [error(
-            401,
-            "Incorrect API key provided: sk-secret-of-a-test",
-        )],
-        &[],
-    );
-    ends(
-        &told,
-        18,
-        "does not accept the key from the variable CELLBLOCK_API_KEY",
-    );
-    let told = ask([error(404, "The model `fake` does not exist")], &[]);
-    ends(&told, 18, "has no model `fake`");
+    let message = "Incorrect API key provided: sk-secret-of-a-test";
+    insta::assert_snapshot!(ask([error(401, message)], &[]));
+    let message = "The model `fake` does not exist";
+    insta::assert_snapshot!(ask([error(404, message)], &[]));
 }
 
 #[test]
@@ -103,28 +75,26 @@ fn a_server_that_is_down_is_told_after_some_tries() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    ends(&ask_at(&url, &[]), 18, "no answer (model_error): ");
+    insta::assert_snapshot!(ask_at(&url, &[]).0);
 }
 
 #[test]
 fn a_server_that_is_slow_or_hangs_in_the_middle_is_left_when_the_time_is_over() {
     let limit = ["--max-time", "1500ms", "--format", "markdown"];
-    let words = "no answer (max_time): there was no answer within 1.5 s";
-    ends(&ask([Said::Hangs(String::new())], &limit), 11, words);
+    insta::assert_snapshot!(ask([Said::Hangs(String::new())], &limit));
     let half = format!(
         "data: {}\n\ndata: {{\"choi",
         delta(json!({"content": "I th"}))
     );
-    ends(&ask([Said::Hangs(half)], &limit), 11, words);
+    insta::assert_snapshot!(ask([Said::Hangs(half)], &limit));
 }
 
 #[test]
 fn what_is_no_reply_is_told() {
     let page = b"<!DOCTYPE html><html><body>Sign in</body></html>".to_vec();
-    let told = ask([Said::Http(200, "text/html", page)], &[]);
-    ends(&told, 18, "no answer (model_error): ");
-    let told = ask([Said::Chunks(vec![json!({"choices": []})])], &[]);
-    ends(&told, 18, "no answer (model_error): ");
+    insta::assert_snapshot!(ask([Said::Http(200, "text/html", page)], &[]));
+    let empty = Said::Chunks(vec![json!({"choices": []})]);
+    insta::assert_snapshot!(ask([empty], &[]));
 }
 
 #[test]
@@ -132,13 +102,11 @@ fn half_a_character_and_a_reply_of_a_megabyte_do_no_harm() {
     let mut bytes =
         b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"caf\xc3\"}}]}\n\n".to_vec();
     bytes.extend(format!("data: {}\n\ndata: [DONE]\n\n", finish("stop")).bytes());
-    let told = ask(
-        [Said::Http(200, "text/event-stream", bytes)],
-        &["--format", "markdown"],
-    );
-    answers(&told, "caf\u{fffd}\n", "Final answer");
+    let half = Said::Http(200, "text/event-stream", bytes);
+    insta::assert_snapshot!(ask([half], &["--format", "markdown"]));
     let long = "long ".repeat(200_000);
-    let told = ask([text(&long)], &["--format", "markdown", "--quiet"]);
+    let model = FakeModel::doing([text(&long)]);
+    let (_, told) = ask_at(&model.url, &["--format", "markdown", "--quiet"]);
     assert_eq!(told.status, 0, "{}", told.stderr);
     assert!(told.stdout.len() > 900_000, "{}", told.stdout.len());
 }
@@ -153,8 +121,11 @@ fn calls_with_the_same_id_without_one_and_without_json_are_all_answered() {
         call(json!("b"), "no_such_tool", "{}"),
     ]);
     let model = FakeModel::doing([twice, text("42")]);
-    let told = ask_at(&model.url, &["--format", "tools"]);
-    answers(&told, "42\n", "Execution result\n42");
+    // The calls run at the same time, so their results have no order.
+    let (_, told) = ask_at(&model.url, &["--format", "tools"]);
+    assert_eq!((told.status, &told.stdout[..]), (0, "42\n"));
+    let result = "Execution result\n42";
+    assert!(told.stderr.contains(result), "{}", told.stderr);
     let messages = model.asked()[1]["messages"].as_array().unwrap().clone();
     let answered: Vec<&Value> = messages
         .iter()
@@ -186,39 +157,24 @@ fn code_that_is_cut_off_does_not_run_and_the_model_is_told() {
         text("```python\nimport os\nprint(os.path.exists('half'))\n```"),
         text("no"),
     ]);
-    let told = ask_at(&model.url, &["--format", "markdown"]);
-    answers(&told, "no\n", "cut off at the token limit");
-    assert!(told.stderr.contains("False"), "{}", told.stderr);
+    insta::assert_snapshot!(ask_at(&model.url, &["--format", "markdown"]).0);
 }
 
 #[test]
 fn a_model_that_repeats_itself_or_says_nonsense_comes_to_an_end() {
-    let told = ask(
-        [text("```python\nprint(1)\n```")],
-        &["--format", "markdown"],
-    );
-    ends(&told, 15, "no answer (stuck): ");
-    let told = ask([text("{\"action\": \"dance\"}")], &["--format", "json"]);
-    ends(
-        &told,
-        16,
-        "no answer (malformed_replies): 4 replies in a row could not be read",
-    );
-    let told = ask(
-        [text("```python\n1/0\n```")],
-        &["--format", "markdown", "--max-steps", "2"],
-    );
-    ends(
-        &told,
-        10,
-        "no answer (max_steps): there was no answer after 2 steps",
-    );
+    let again = text("```python\nprint(1)\n```");
+    insta::assert_snapshot!(ask([again], &["--format", "markdown"]));
+    let nonsense = text("{\"action\": \"dance\"}");
+    insta::assert_snapshot!(ask([nonsense], &["--format", "json"]));
+    let wrong = text("```python\n1/0\n```");
+    let flags = ["--format", "markdown", "--max-steps", "2"];
+    insta::assert_snapshot!(ask([wrong], &flags));
 }
 
 #[test]
 fn an_answer_without_any_computing_is_marked() {
-    let told = ask([text("42, I guess.")], &["--format", "markdown"]);
-    answers(&told, "42, I guess.\n", ": nothing was computed\n");
+    let guess = text("42, I guess.");
+    insta::assert_snapshot!(ask([guess], &["--format", "markdown"]));
 }
 
 #[test]
@@ -234,16 +190,16 @@ fn a_question_that_is_empty_or_a_megabyte_is_refused() {
         "--base-url",
         &model.url,
     ];
-    let empty = place.run_with(arguments, b" \n");
-    assert_eq!(
-        (empty.status, &empty.stderr[..]),
-        (2, "error: the question is empty\n")
-    );
+    let mut seen = place.transcript_with(arguments, " \n");
     let large = "why? ".repeat(200_000);
     let told = place.run_with(arguments, large.as_bytes());
-    ends(&told, 18, "the question and the instructions need about");
+    assert_eq!((told.status, &told.stdout[..]), (18, ""));
+    // How many tokens it is depends on the instructions.
+    let words = "the question and the instructions need about";
+    assert!(told.stderr.contains(words), "{}", told.stderr);
     assert_eq!(model.asked().len(), 0);
-    assert!(place.run(["runs"]).stdout.contains("model_error"));
+    seen += &place.transcript(["runs"]);
+    insta::assert_snapshot!(seen);
 }
 
 /// In namespaces of its own, where a file system of 300 kB can be mounted by anyone.

@@ -1,4 +1,4 @@
-//! The help of every command, as it is printed.
+//! The help of every command, as it is printed, and the completions of every shell.
 
 use crate::support::Place;
 
@@ -62,4 +62,15 @@ fn the_version_is_told() {
         ended.stdout,
         format!("cellblock {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+#[test]
+fn every_shell_gets_a_script_that_names_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = Place::new().run(["completions", shell]);
+        assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
+        for command in ["doctor", "tools", "call"] {
+            assert!(ended.stdout.contains(command), "{shell}: {command}");
+        }
+    }
 }

@@ -8,12 +8,12 @@
 #![cfg(target_os = "linux")]
 
 mod ask;
+mod ask_inputs;
+mod ask_terminal;
 mod bench;
 mod chat;
 mod clean;
-mod completions;
 mod config;
-mod demo;
 mod docker;
 mod doctor;
 mod environments;
@@ -38,9 +38,9 @@ mod pipe_processes;
 mod private;
 mod repl;
 mod runs;
-mod serve;
 mod sessions;
 mod shown;
+mod snapshot;
 mod support;
 mod surroundings;
 mod terminal;

@@ -88,26 +88,9 @@ fn a_run_that_was_killed_in_the_middle_of_a_cell_goes_on_and_nothing_is_asked_tw
     let place = Place::new();
     let model = FakeModel::saying([FIRST, SECOND, "21386.41"]);
     killed_in_the_middle(&place, &model);
-    assert!(place.run(["runs"]).stdout.contains("cut off"));
+    let mut seen = place.transcript(["runs"]);
     assert_eq!(model.asked().len(), 2);
-
-    let resumed = place.run(["runs", "resume", "last"]);
-    assert_eq!(
-        (resumed.status, resumed.stdout.as_str()),
-        (0, "21386.41\n"),
-        "{}",
-        resumed.stderr
-    );
-    assert!(
-        resumed.stderr.starts_with(
-            "warning: the tools of --tools-dir begin anew: what they kept in memory is lost\n\
-             note: the session was rebuilt: 1 cell replayed\n\
-             note: cell 2 had not finished; it runs again\n\
-             note: the run goes on after 2 steps\n"
-        ),
-        "{}",
-        resumed.stderr
-    );
+    seen += &place.transcript(["runs", "resume", "last"]);
     let asked = model.asked();
     assert_eq!(asked.len(), 3, "each reply was asked for once");
     let said: Vec<&str> = asked[2]["messages"]
@@ -134,31 +117,18 @@ fn a_run_that_was_killed_in_the_middle_of_a_cell_goes_on_and_nothing_is_asked_tw
         format!("begun\n{} {} 21386.41\n", ticket(0), ticket(1))
     );
 
-    let again = place.run(["runs", "resume", "last"]);
-    assert_eq!(again.status, 2);
-    assert!(
-        again
-            .stderr
-            .contains("has ended (`answered`); there is nothing to resume"),
-        "{}",
-        again.stderr
-    );
+    seen += &place.transcript(["runs", "resume", "last"]);
+    insta::assert_snapshot!(seen);
 }
 
 #[test]
 fn what_differs_when_the_session_is_rebuilt_is_told() {
     let place = Place::new();
     let first =
-        "```python\nimport os\nprint(os.urandom(8).hex())\nfirst, principal = 1, 15000\n```";
+        "```python\nimport os\nprint(os.urandom(16).hex())\nfirst, principal = 1, 15000\n```";
     let model = FakeModel::saying([first, SECOND, "21386.41"]);
     killed_in_the_middle(&place, &model);
-    let resumed = place.run(["runs", "resume", "last", "--quiet"]);
-    assert_eq!(resumed.stdout, "21386.41\n", "{}", resumed.stderr);
-    assert!(
-        resumed.stderr.contains("differs: cell 1: stdout was"),
-        "{}",
-        resumed.stderr
-    );
+    insta::assert_snapshot!(place.transcript(["runs", "resume", "last", "--quiet"]));
 }
 
 /// The journal is written a moment after the cell is told to be over, and the program may be killed in between.
@@ -174,15 +144,7 @@ fn a_cell_that_only_the_record_of_the_run_knows_is_replayed_too() {
     let whole = lines[..until].rfind('\n').unwrap();
     fs::write(&journal, &lines[..=whole]).unwrap();
 
-    let resumed = place.run(["runs", "resume", "last"]);
-    assert_eq!(resumed.stdout, "21386.41\n", "{}", resumed.stderr);
-    assert!(
-        resumed
-            .stderr
-            .contains("note: the session was rebuilt: 1 cell replayed\n"),
-        "{}",
-        resumed.stderr
-    );
+    insta::assert_snapshot!(place.transcript(["runs", "resume", "last"]));
     let events = events(&place);
     let first = of_kind(&events, "recorded")[0]["call"]["output"]["parts"][0]["text"].clone();
     let last = of_kind(&events, "done").pop().unwrap();
@@ -200,15 +162,10 @@ fn a_run_that_goes_on_elsewhere_is_not_taken_up() {
     command.args(["--base-url", &model.url, "--format", "markdown"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     wait_for_output(&mut child, "begun\n");
-    let told = place.run(["runs", "resume", "last"]);
+    let seen = place.transcript(["runs", "resume", "last"]);
     signal(&child, "KILL");
     child.wait().unwrap();
-    assert_eq!(told.status, 2);
-    assert!(
-        told.stderr.contains("is still going on in another program"),
-        "{}",
-        told.stderr
-    );
+    insta::assert_snapshot!(seen);
 }
 
 /// `python3` with a script, in a directory of its own.
@@ -304,17 +261,8 @@ fn what_cannot_be_exported_is_said() {
         "markdown",
         "--stdlib",
     ]);
-    let told = place.run(["runs", "export", "last", "--script", "-"]);
-    assert_eq!(told.status, 2);
-    assert!(
-        told.stderr
-            .ends_with("ran no code: there is nothing to export\n"),
-        "{}",
-        told.stderr
-    );
-    let told = place.run(["runs", "export", "last"]);
-    assert_eq!(told.status, 2);
-    assert!(told.stderr.contains("--notebook <FILE>"), "{}", told.stderr);
+    let seen = place.transcript(["runs", "export", "last", "--script", "-"]);
+    insta::assert_snapshot!(seen + &place.transcript(["runs", "export", "last"]));
 }
 
 #[test]
@@ -330,42 +278,16 @@ fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
         Said::Text("And one more.\n```python\nprint(x + 1)\n```".to_owned()),
         Said::Text("42".to_owned()),
     ]);
-    let failed = place.run([
-        "ask",
-        "How many?",
-        "--stdlib",
-        "--model",
-        "fake",
-        "--base-url",
-        &model.url,
-        "--format",
-        "markdown",
-    ]);
-    assert_eq!(failed.status, 18, "{}", failed.stderr);
+    let mut arguments = vec!["ask", "How many?", "--stdlib", "--model", "fake"];
+    arguments.extend(["--base-url", &model.url, "--format", "markdown"]);
+    let mut seen = place.transcript(arguments);
     let listed = place.run(["runs", "--json"]).stdout;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["status"], "model_error");
     let id = listed["id"].as_str().unwrap();
-    let hint = format!("hint: `cellblock runs resume {id}` goes on from here");
-    assert!(failed.stderr.contains(&hint), "{}", failed.stderr);
-    let resumed = place.run(["runs", "resume", id]);
-    assert_eq!(
-        (resumed.status, resumed.stdout.as_str()),
-        (0, "42\n"),
-        "{}",
-        resumed.stderr
-    );
-    assert!(
-        resumed
-            .stderr
-            .contains("note: the session was rebuilt: 1 cell replayed\n"),
-        "{}",
-        resumed.stderr
-    );
+    seen += &place.transcript(["runs", "resume", id]);
     assert_eq!(model.asked().len(), 4);
-    assert!(place.run(["runs"]).stdout.contains("answered"));
-    let misplaced = place.run(["runs", "--json", "show", "last"]);
-    assert_eq!(misplaced.status, 2);
-    let hint = "hint: write it after the subcommand, as in `cellblock runs list --json`\n";
-    assert!(misplaced.stderr.ends_with(hint), "{}", misplaced.stderr);
+    seen += &place.transcript(["runs"]);
+    seen += &place.transcript(["runs", "--json", "show", "last"]);
+    insta::assert_snapshot!(seen);
 }

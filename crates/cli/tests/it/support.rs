@@ -254,64 +254,6 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.unwrap().success());
 }
 
-/// The text with everything replaced that differs from run to run or from machine to machine: paths, times, sizes of memory, versions
-/// and names that hold a time.
-pub fn normal_text(text: &str, place: &Place) -> String {
-    let path = place.path().display().to_string();
-    let real = fs::canonicalize(place.path())
-        .unwrap()
-        .display()
-        .to_string();
-    let variables = place.variables();
-    let cache = &variables.iter().find(|(name, _)| *name == "XDG_CACHE_HOME");
-    let mut text = text.replace(&real, "[PLACE]").replace(&path, "[PLACE]");
-    if let Some((_, cache)) = cache {
-        text = text.replace(cache, "[CACHE]");
-    }
-    text = text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]");
-    let lines = text.split('\n').map(without_place).map(normal_line);
-    lines.collect::<Vec<String>>().join("\n")
-}
-
-/// A line without the place at which a cell was stopped: Python tells it only if it answers in time.
-fn without_place(line: &str) -> &str {
-    line.split(" (in line ").next().unwrap_or(line)
-}
-
-/// A line without the numbers that differ: times, memory, and the names of workspaces, which hold a time and a process id.
-fn normal_line(line: &str) -> String {
-    let words: Vec<&str> = line.split(' ').collect();
-    let is_number = |word: &str| {
-        let digits = word.trim_start_matches('(');
-        !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
-    };
-    let bare = |word: &str| word.trim_end_matches([',', ')', ';', ':', '.']).to_owned();
-    let mut normal = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let next = words.get(at + 1).map(|word| bare(word)).unwrap_or_default();
-        let is_memory = matches!(&next[..], "MB" | "GB" | "kB")
-            && matches!(
-                words.get(at + 2..at + 4),
-                Some(["of", "memory" | "memory," | "its"])
-            );
-        // Whole seconds are a limit, not a measurement.
-        let is_time = next == "ms" || (next == "s" && word.contains('.'));
-        if is_number(word) && (is_time || is_memory) {
-            let bracket = if word.starts_with('(') { "(" } else { "" };
-            normal.push(format!("{bracket}[N]"));
-        } else if word.contains("/workspaces/") {
-            let (before, after) = word.split_once("/workspaces/").unwrap();
-            let file = after.find('/').map_or("", |at| &after[at..]);
-            normal.push(format!("{before}/workspaces/[NAME]{file}"));
-        } else {
-            normal.push((*word).to_owned());
-        }
-    }
-    // How large a time is decides its unit.
-    let line = normal.join(" ");
-    line.replace("[N] ms", "[TIME]").replace("[N] s", "[TIME]")
-}
-
 /// The value with times, sizes of memory and the state of the checkpoint set to 0: they differ from run to run.
 pub fn normal(mut value: Value) -> Value {
     match &mut value {

@@ -1,7 +1,8 @@
 //! `cellblock trace`.
 
 use crate::fake_model::FakeModel;
-use crate::support::Place;
+use crate::snapshot::transcript;
+use crate::support::{Ended, Place};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -154,30 +155,21 @@ fn a_collector_that_is_not_there_costs_a_warning_and_nothing_else() {
     let model = FakeModel::saying(["yes"]);
     let mut command = place.command(["ask", "?", "--quiet", "--stdlib", "--model", "fake"]);
     command.args(["--base-url", &model.url, "--format", "markdown"]);
-    let ended = command
+    let output = command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
         .output()
         .unwrap();
-    assert_eq!(
-        (ended.status.code(), &ended.stdout[..]),
-        (Some(0), &b"yes\n"[..])
-    );
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(
-        told.contains("warning: the trace could not be sent: "),
-        "{told}"
-    );
+    let ended = Ended {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    insta::assert_snapshot!(transcript(&place, &["ask", "?", "--quiet"], "", &ended));
 }
 
 #[test]
 fn a_run_that_is_not_there_is_told() {
     let place = traced();
-    for (run, told) in [
-        ("nothing", "has nothing of the run `nothing`"),
-        ("last", "there is no run `last`"),
-    ] {
-        let ended = place.run(["trace", run]);
-        assert_eq!(ended.status, 2);
-        assert!(ended.stderr.contains(told), "{}", ended.stderr);
-    }
+    let shown = ["nothing", "last"].map(|run| place.transcript(["trace", run]));
+    insta::assert_snapshot!(shown.concat());
 }

@@ -1,11 +1,9 @@
-//! Whole commands with everything that they print: results, and the main errors with their hints. `INSTA_UPDATE=always` writes the
-//! snapshots anew.
-//!
-//! A snapshot is the same for root and for an ordinary user, and on another machine: [`normal_text`] replaces paths, times, sizes of
-//! memory and versions.
+//! Whole commands with everything that they print: results, and the main errors with their hints.
 
-use crate::support::{Ended, Place, normal_text};
+use crate::snapshot::normal_text;
+use crate::support::Place;
 use std::fs;
+use std::net::TcpListener;
 
 /// A directory with the files that the commands below name.
 fn place() -> Place {
@@ -29,38 +27,10 @@ fn place() -> Place {
 /// Runs each command line, with this text as standard input, and prints what it printed.
 fn transcript(lines: &[(&[&str], &str)]) -> String {
     let place = place();
-    let mut text = String::new();
-    for (arguments, input) in lines {
-        let ended = place.run_with(arguments.iter(), input.as_bytes());
-        text.push_str(&shown(arguments, input, &ended));
-    }
-    normal_text(&text, &place)
-}
-
-fn shown(arguments: &[&str], input: &str, ended: &Ended) -> String {
-    let quoted = arguments.iter().map(|argument| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,".contains(c);
-        if !argument.is_empty() && argument.chars().all(is_plain) {
-            (*argument).to_owned()
-        } else {
-            format!("'{}'", argument.replace('\'', "'\\''"))
-        }
-    });
-    let mut text = format!("$ cellblock {}\n", quoted.collect::<Vec<_>>().join(" "));
-    for (label, part) in [
-        ("input", input),
-        ("stdout", &ended.stdout),
-        ("stderr", &ended.stderr),
-    ] {
-        if !part.is_empty() {
-            text.push_str(&format!("----- {label}\n{part}"));
-            if !part.ends_with('\n') {
-                text.push_str("(no line end)\n");
-            }
-        }
-    }
-    text.push_str(&format!("----- status {}\n\n", ended.status));
-    text
+    let shown = lines
+        .iter()
+        .map(|(arguments, input)| place.transcript_with(arguments.iter(), input));
+    shown.collect()
 }
 
 macro_rules! transcripts {
@@ -180,4 +150,27 @@ transcripts! {
         ["serve", "--quota", "horses=1"];
     pipe_answers_lines_that_are_no_requests:
         ["pipe", "--stdlib"] << "hello?\n{\"id\": 1, \"op\": \"dance\"}\n{\"id\": 2, \"op\": \"compute\", \"code\": \"6*7\", \"description\": \"a product\"}\n{\"id\": 3, \"op\": \"run\"}\n";
+}
+
+#[test]
+fn a_port_alone_is_one_of_the_loopback() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let port = address.port().to_string();
+    let place = Place::new();
+    let seen = place.transcript(["serve", "--no-auth", "--stdlib", "--port", &port]);
+    insta::assert_snapshot!(seen.replace(&port, "[PORT]"));
+}
+
+#[test]
+fn the_tour_on_the_standard_library_does_what_it_claims() {
+    let place = Place::new();
+    let ended = place.run(["demo", "--stdlib"]);
+    assert_eq!(
+        (ended.status, &ended.stderr[..]),
+        (0, ""),
+        "{}",
+        ended.stdout
+    );
+    insta::assert_snapshot!(normal_text(&ended.stdout, &place));
 }

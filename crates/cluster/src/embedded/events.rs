@@ -20,12 +20,12 @@ pub(super) struct LocalEvents {
 
 #[derive(Default)]
 struct SessionEvents {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptEvents>,
     published: Notify,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptEvents {
     events: VecDeque<Bytes>,
     /// How many events were dropped: the place of the first kept one is this and 1.
     dropped: u64,

@@ -20,8 +20,8 @@ const CHUNK_BYTES: usize = 512 << 10;
 /// The head of a blob that is being removed.
 const REMOVED: &[u8] = b"removed";
 /// How often a head is written that others write at the same time.
-const ATTEMPTS: usize = 20;
-const PAUSE: Duration = Duration::from_millis(20);
+const MAX_WRITE_ATTEMPTS: usize = 20;
+const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Blobs in chunks.
 pub(super) struct NatsBlobs {
@@ -68,11 +68,11 @@ impl Blobs for NatsBlobs {
             check_blob_length(&bytes)?;
             let digest = Digest::of(&bytes);
             let subject = format!("{}{digest}", self.prefix);
-            for _ in 0..ATTEMPTS {
+            for _ in 0..MAX_WRITE_ATTEMPTS {
                 if self.try_put(&subject, &bytes).await? {
                     return Ok(digest);
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(WRITE_RETRY_PAUSE).await;
             }
             Err(failed(format!("{digest} is written too often at once")))
         })

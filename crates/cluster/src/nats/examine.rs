@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How many appends are timed.
-const APPENDS: usize = 20;
+const TIMED_APPENDS: usize = 20;
 /// How long servers may take to say how they are configured.
 const SETTINGS_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -217,7 +217,7 @@ async fn time_appends_to(log: &Log, subject: &str) -> Result<AppendReport, Engin
     let last = log.last(subject).await?;
     let mut last = last.map_or(Sequence::START, |stored| stored.sequence);
     let mut middle_ms = 0;
-    for _ in 0..APPENDS {
+    for _ in 0..TIMED_APPENDS {
         let begun = Instant::now();
         let appended = log.append(subject.to_owned(), last, "{}".into()).await;
         last = appended.map_err(failed)?;

@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use std::time::Duration;
 
 /// How many messages are read at once.
-const BATCH: usize = 500;
+const READ_BATCH_MESSAGES: usize = 500;
 
 /// How often a read is tried, and the pause between two attempts.
 const READ_ATTEMPTS: usize = 5;
@@ -198,7 +198,11 @@ impl Log {
         let mut all = Vec::new();
         loop {
             let before = all.len();
-            let fetched = consumer.fetch().max_messages(BATCH).messages().await;
+            let fetched = consumer
+                .fetch()
+                .max_messages(READ_BATCH_MESSAGES)
+                .messages()
+                .await;
             let mut messages = fetched.map_err(failed)?;
             while let Some(message) = messages.next().await {
                 let message = message.map_err(failed)?;
@@ -212,7 +216,7 @@ impl Log {
                     published_ms: milliseconds(info.published.unix_timestamp_nanos()),
                 });
             }
-            if all.len() - before < BATCH {
+            if all.len() - before < READ_BATCH_MESSAGES {
                 // The server would remove the reader by itself, but later.
                 let name = &consumer.cached_info().name;
                 let _ = self.stream.delete_consumer(name).await;

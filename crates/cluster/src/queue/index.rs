@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 /// How long a caller waits for the first reading of the directory.
 const FIRST_READING: Duration = Duration::from_secs(5);
 /// The pause before the directory is followed again after a failure.
-const PAUSE: Duration = Duration::from_millis(200);
+const FOLLOW_RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// How often the directory is read anew. What says that an entry was removed is kept for longer, so no removal stays unseen.
 const READ_ANEW: Duration = Duration::from_secs(600);
 
@@ -55,7 +55,7 @@ impl RunIndex {
                 let follow = followed.follow(&*directory, &*clock);
                 let pause = tokio::select! {
                     _ = &mut dropped => return,
-                    outcome = follow => if outcome.is_ok() { Duration::ZERO } else { PAUSE },
+                    outcome = follow => if outcome.is_ok() { Duration::ZERO } else { FOLLOW_RETRY_PAUSE },
                 };
                 clock.sleep(pause).await;
             }

@@ -37,9 +37,9 @@ pub type RunId = SessionId;
 const PING_SILENCE: Duration = Duration::from_millis(500);
 /// How often an outcome that is not known is looked at, and the pause between.
 const MAX_ATTEMPTS: usize = 20;
-const PAUSE: Duration = Duration::from_millis(50);
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long the index may be behind a claim before the claim is judged without it.
-const LONGEST_LAG: Duration = Duration::from_secs(1);
+const MAX_INDEX_LAG: Duration = Duration::from_secs(1);
 
 /// What the queue says about a run that has not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ impl RunQueue {
                 Err(AppendError::Unknown(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
                 Err(error) => return Err(failed(error)),
             }
-            self.runtime.sleep(PAUSE).await;
+            self.runtime.sleep(ATTEMPT_PAUSE).await;
         };
         let mut known = Submitted::Known(asked.clone());
         if !is_new {
@@ -329,7 +329,7 @@ impl RunQueue {
     /// Changes come in the order of their epochs: once this claim has come, so have all that count.
     async fn is_over_limit(&self, run: &OpenRun, per_user: usize) -> Result<bool, EngineError> {
         let reached = self.index.reached(run.epoch);
-        timeout(&*self.runtime, LONGEST_LAG, reached).await;
+        timeout(&*self.runtime, MAX_INDEX_LAG, reached).await;
         let runs = self.open_runs().await?;
         let is_before = |other: &&Arc<OpenRun>| {
             let is_of_user = other.ticket.user == run.ticket.user;

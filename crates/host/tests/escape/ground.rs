@@ -297,11 +297,11 @@ pub(crate) enum Start {
     Spawned,
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const SNIPPET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a snippet as a cell. Returns what it wrote, and what a person wants to know of it.
 fn in_cell(session: &Session, snippet: &Snippet) -> (String, String) {
-    let result = run(session, Cell::new(snippet.code).timeout(PATIENCE));
+    let result = run(session, Cell::new(snippet.code).timeout(SNIPPET_TIMEOUT));
     let error = result.error.map(|error| error.repr).unwrap_or_default();
     let said = format!(
         "{} {:?} {} {error}",
@@ -322,7 +322,7 @@ fn spawned(session: &Session, snippet: &Snippet, seeds: &Map<String, Value>) -> 
     );
     wait(session.put_file("attack.py", program.into_bytes())).unwrap();
     let python = session.python().to_str().unwrap().to_owned();
-    let spawn = Spawn::new([python, "attack.py".to_owned()]).timeout(PATIENCE);
+    let spawn = Spawn::new([python, "attack.py".to_owned()]).timeout(SNIPPET_TIMEOUT);
     let process = wait(session.spawn(spawn)).unwrap();
     let output = wait(process.output());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -18,6 +18,7 @@ mod kept_private;
 mod kernel_memory;
 mod left_behind;
 mod marks;
+mod netlink_sockets;
 mod ordinary;
 mod processes;
 mod random_calls;

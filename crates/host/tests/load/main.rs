@@ -25,7 +25,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Nothing here takes that long, however busy the machine is.
-const LIMIT: Duration = Duration::from_secs(900);
+const HANG_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// They count what this process has, so one at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -40,9 +40,9 @@ fn scaled<T>(short: T, long: T) -> T {
 
 /// Waits for a load to be done.
 fn wait<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let limited = async { tokio::time::timeout(LIMIT, future).await };
+    let limited = async { tokio::time::timeout(HANG_TIMEOUT, future).await };
     let done = runtime().block_on(limited);
-    done.unwrap_or_else(|_| panic!("it hangs: not over after {LIMIT:?}: {what}"))
+    done.unwrap_or_else(|_| panic!("it hangs: not over after {HANG_TIMEOUT:?}: {what}"))
 }
 
 /// A host of its own for each test, and a directory for all that it leaves.

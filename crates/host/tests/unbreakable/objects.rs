@@ -12,7 +12,11 @@ type Said = Map<String, Value>;
 
 fn with_objects() -> Python {
     let session = session();
-    session.good(include_str!("objects.py"));
+    session.good(concat!(
+        include_str!("objects.py"),
+        include_str!("objects_files.py"),
+        include_str!("objects_system.py")
+    ));
     session.good("make_all()");
     session
 }

@@ -97,7 +97,7 @@ struct PendingOutput {
 
 /// What a cell gave so far that goes into its reply, and the output that was not sent yet.
 #[derive(Default)]
-struct Progress {
+struct ExecutionProgress {
     pending: PendingOutput,
     /// What the front end shall offer as its next cell. Only the last one counts.
     next_input: Option<Value>,
@@ -209,7 +209,7 @@ impl ShellLoop {
         };
         // Answers to questions of earlier cells mean nothing to this one.
         while self.requests.stdin.try_recv().is_ok() {}
-        let mut progress = Progress::default();
+        let mut progress = ExecutionProgress::default();
         let mut question: Option<String> = None;
         loop {
             let due = progress.pending.due;
@@ -271,7 +271,12 @@ impl ShellLoop {
     }
 
     /// Passes on an event of a cell that runs.
-    async fn show(&mut self, request: &ExecuteRequest<'_>, event: Event, progress: &mut Progress) {
+    async fn show(
+        &mut self,
+        request: &ExecuteRequest<'_>,
+        event: Event,
+        progress: &mut ExecutionProgress,
+    ) {
         let pending = &mut progress.pending;
         match event {
             Event::Stdout { text } => self.add_output(request, pending, "stdout", &text).await,

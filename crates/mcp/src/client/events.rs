@@ -102,7 +102,7 @@ where
             let piece = match pieces.next().await {
                 Some(Ok(piece)) => piece,
                 lost => {
-                    budget.take(scan.unfinished());
+                    budget.try_take(scan.unfinished());
                     let Some(Err(error)) = lost else {
                         return None;
                     };
@@ -110,13 +110,13 @@ where
                 }
             };
             scan.add(&piece);
-            if !budget.take(std::mem::take(&mut scan.uncounted)) {
+            if !budget.try_take(std::mem::take(&mut scan.uncounted)) {
                 return None;
             }
             match scan.longest <= limit {
                 true => Some((Ok(piece), Some((pieces, scan)))),
                 false => {
-                    budget.take(scan.unfinished());
+                    budget.try_take(scan.unfinished());
                     Some((Err(EventError::TooLong), None))
                 }
             }
@@ -234,7 +234,7 @@ mod tests {
             .build()
             .unwrap();
         runtime.block_on(async { while read.next().await.is_some() {} });
-        100 - (0..100).take_while(|_| budget.take(1)).count()
+        100 - (0..100).take_while(|_| budget.try_take(1)).count()
     }
 
     #[test]

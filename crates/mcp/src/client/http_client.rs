@@ -100,7 +100,7 @@ impl StreamableHttpClient for BoundedHttpClient {
         custom_headers: Headers,
     ) -> Result<Events, Failure> {
         // A server that ends the stream again and again makes the client ask again and again.
-        if !self.budget.take(1) {
+        if !self.budget.try_take(1) {
             return Err(ended());
         }
         let mut request = self.request(self.client.get(uri.as_ref()), auth_header, custom_headers);
@@ -363,7 +363,7 @@ async fn bounded_body(
         let before = body.len() / BYTES_PER_MESSAGE;
         body.extend_from_slice(&piece);
         if let Some(budget) = budget
-            && !budget.take(body.len() / BYTES_PER_MESSAGE - before)
+            && !budget.try_take(body.len() / BYTES_PER_MESSAGE - before)
         {
             return Err(ended());
         }

@@ -69,8 +69,8 @@ impl MessageBudget {
     }
 
     /// Counts so many messages that came. `false` when the connection must end.
-    pub(super) fn take(&self, count: usize) -> bool {
-        if count > 0 && !lock(&self.bucket).take(count, Instant::now()) {
+    pub(super) fn try_take(&self, count: usize) -> bool {
+        if count > 0 && !lock(&self.bucket).try_take(count, Instant::now()) {
             self.exceed(self.limit.to_string());
         }
         !self.has_ended()
@@ -81,7 +81,7 @@ impl MessageBudget {
         let is_answer =
             !head.has_method && (head.id.as_ref()).is_some_and(|id| lock(&self.calls).remove(id));
         if !is_answer {
-            self.take(1 + bytes / BYTES_PER_MESSAGE);
+            self.try_take(1 + bytes / BYTES_PER_MESSAGE);
         }
     }
 
@@ -125,7 +125,7 @@ impl MessageBudget {
 }
 
 impl Bucket {
-    fn take(&mut self, count: usize, now: Instant) -> bool {
+    fn try_take(&mut self, count: usize, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.left = (self.left + passed * f64::from(self.limit.per_second))
             .min(f64::from(self.limit.at_once));
@@ -287,13 +287,15 @@ mod tests {
             left: 3.0,
             at: start,
         };
-        let taken = (0..5).filter(|_| bucket.take(1, start)).count();
+        let taken = (0..5).filter(|_| bucket.try_take(1, start)).count();
         assert_eq!(taken, 3);
         let later = start + Duration::from_millis(2);
-        let taken = (0..9).filter(|_| bucket.take(1, later)).count();
+        let taken = (0..9).filter(|_| bucket.try_take(1, later)).count();
         assert_eq!(taken, 4);
         let much_later = start + Duration::from_secs(1000);
-        let taken = (0..30_000).filter(|_| bucket.take(1, much_later)).count();
+        let taken = (0..30_000)
+            .filter(|_| bucket.try_take(1, much_later))
+            .count();
         assert_eq!(taken, 20_000);
     }
 }

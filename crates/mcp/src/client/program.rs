@@ -224,12 +224,12 @@ pub(super) struct MonitoredReader<R> {
     stream: BufReader<R>,
     monitor: Arc<StdoutMonitor>,
     budget: Arc<MessageBudget>,
-    line: Line,
+    line: CurrentLine,
 }
 
 /// The current line, as far as it is read.
 #[derive(Default)]
-struct Line {
+struct CurrentLine {
     /// All its bytes.
     bytes: usize,
     /// How many messages it was counted as.
@@ -252,7 +252,7 @@ impl<R: AsyncRead> MonitoredReader<R> {
             stream: BufReader::with_capacity(1 << 16, stream),
             monitor,
             budget,
-            line: Line::default(),
+            line: CurrentLine::default(),
         }
     }
 
@@ -270,7 +270,7 @@ impl<R: AsyncRead> MonitoredReader<R> {
         }
         self.line.bytes = self.line.bytes.saturating_add(length);
         let cost = self.line.bytes / BYTES_PER_MESSAGE + usize::from(is_whole);
-        self.budget.take(cost - self.line.cost);
+        self.budget.try_take(cost - self.line.cost);
         self.line.cost = cost;
         if is_whole {
             self.end_line();

@@ -15,7 +15,7 @@ const MAX_ID_BYTES: usize = 1024;
 /// The code of JSON-RPC for errors of the server's own making.
 const BUSY: ErrorCode = ErrorCode(-32_000);
 
-type Refusal = Pin<Box<dyn Future<Output = ()> + Send>>;
+type SendingRefusal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection that refuses requests beyond a bound. A refusal is sent before anything more is read.
 pub(super) struct BoundedRequests<T> {
@@ -24,7 +24,7 @@ pub(super) struct BoundedRequests<T> {
     /// Messages that were refused before they were parsed.
     refused: Refused,
     /// The refusal that is being sent. Receiving may be given up meanwhile, and goes on with it then.
-    refusal: Option<Refusal>,
+    refusal: Option<SendingRefusal>,
 }
 
 impl<T> BoundedRequests<T> {

@@ -41,7 +41,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves MCP clients. Every client has its own tool runner, which is closed when the client disconnects. Clones are the same server.
 #[derive(Clone)]
 pub struct Server {
-    inner: Arc<Inner>,
+    inner: Arc<McpState>,
     advice: Advice,
 }
 
@@ -57,7 +57,7 @@ pub enum Files {
     Given,
 }
 
-struct Inner {
+struct McpState {
     files: Files,
     runner: Box<dyn Fn(&NewClient) -> ToolRunner + Send + Sync>,
     clients: AtomicUsize,
@@ -74,7 +74,7 @@ impl Server {
         runner: impl Fn(&NewClient) -> ToolRunner + Send + Sync + 'static,
     ) -> Server {
         Server {
-            inner: Arc::new(Inner {
+            inner: Arc::new(McpState {
                 files,
                 runner: Box::new(runner),
                 clients: AtomicUsize::new(0),

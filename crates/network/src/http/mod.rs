@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How long a client may take to send the head of its request.
-const HEAD_LIMIT: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long, and how much, a client that was refused may go on talking before its connection is closed. To close it at once would tear
 /// it, and with it the answer.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Guard {
                 return;
             }
         };
-        let head = match timeout(HEAD_LIMIT, head::read(&mut client)).await {
+        let head = match timeout(HEAD_TIMEOUT, head::read(&mut client)).await {
             Ok(Ok(Some(head))) => head,
             Ok(Ok(None)) | Err(_) => return,
             Ok(Err(refusal)) => {

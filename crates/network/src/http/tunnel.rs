@@ -7,7 +7,7 @@
 //! first message alone, and nothing after it before the answer says whether another one follows.
 
 use super::tls::Beginning;
-use super::{HEAD_LIMIT, tls};
+use super::{HEAD_TIMEOUT, tls};
 use crate::authority::Authority;
 use crate::connection::{Outcome, Refusal};
 use crate::guard::{Guard, relay};
@@ -145,7 +145,7 @@ impl Guard {
 /// Waits for a part of the handshake, but not for ever.
 async fn in_time<T>(part: impl Future<Output = io::Result<T>>) -> Result<T, Refusal> {
     let late = |_| Err(io::ErrorKind::TimedOut.into());
-    let outcome = timeout(HEAD_LIMIT, part).await.unwrap_or_else(late);
+    let outcome = timeout(HEAD_TIMEOUT, part).await.unwrap_or_else(late);
     outcome.map_err(Refusal::Broken)
 }
 

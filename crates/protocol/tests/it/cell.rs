@@ -1,3 +1,5 @@
+//! Cells: what is refused before it runs, the time that a cell has, and how a cell is read from JSON.
+
 use std::time::Duration;
 
 use cellblock_protocol::*;

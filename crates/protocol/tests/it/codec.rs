@@ -1,3 +1,5 @@
+//! Frames: how they are cut out of a stream of bytes, and which lengths are refused.
+
 use cellblock_protocol::codec::*;
 use proptest::collection::vec;
 use proptest::prelude::*;

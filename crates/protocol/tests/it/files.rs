@@ -1,3 +1,5 @@
+//! Kinds of files by their extensions.
+
 use cellblock_protocol::mime_of;
 
 #[test]

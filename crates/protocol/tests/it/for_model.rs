@@ -1,3 +1,5 @@
+//! The text of a result for a language model, in English and in Chinese, within a budget.
+
 use cellblock_protocol::*;
 use proptest::prelude::*;
 

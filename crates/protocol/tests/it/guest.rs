@@ -1,3 +1,5 @@
+//! Frames between the host and the head: how they are written, read and bounded.
+
 use cellblock_protocol::guest::*;
 use cellblock_protocol::*;
 use serde_json::{Value, json};

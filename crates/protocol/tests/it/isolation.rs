@@ -1,3 +1,5 @@
+//! Isolation: the rungs and walls that a session asks for, and how a result names them.
+
 use cellblock_protocol::*;
 use serde_json::{Value, json};
 

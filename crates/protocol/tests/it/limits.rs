@@ -1,3 +1,5 @@
+//! Limits of a session: defaults, how sizes and times are written, and how a wrong limit is answered.
+
 use std::time::Duration;
 
 use cellblock_protocol::*;

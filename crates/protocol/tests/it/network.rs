@@ -1,3 +1,5 @@
+//! Network rules: how they are read, and which hosts and addresses a rule opens.
+
 use cellblock_protocol::{HostPattern, NetworkRule, SessionOptions};
 use serde_json::json;
 

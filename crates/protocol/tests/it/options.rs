@@ -1,3 +1,5 @@
+//! Options of a session: defaults, every option read from JSON, and how a wrong option is named.
+
 use std::path::PathBuf;
 
 use cellblock_protocol::*;

@@ -1,3 +1,5 @@
+//! Lines of the pipe: how requests are read and refused, and how responses are written.
+
 use cellblock_protocol::pipe::*;
 use cellblock_protocol::*;
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Results and events: their JSON is the example of the contract, read and written without a loss.
+
 use cellblock_protocol::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Text for a terminal: control characters and hidden marks are taken out or written out, letters stay.
+
 use std::borrow::Cow;
 
 use cellblock_protocol::{strip_terminal_escapes, visible_json, visible_name, visible_text};

@@ -130,14 +130,14 @@ pub(crate) async fn mark_programs(mut request: Request, next: Next) -> Response 
 }
 
 /// A user that was found, and the token by which.
-struct Found {
+struct Identified {
     user: User,
     token: Option<TokenRow>,
     /// Whether another node of the cluster sent the request, for this user.
     is_peer: bool,
 }
 
-impl Found {
+impl Identified {
     fn check(&self, scope: Scope) -> Result<(), ApiError> {
         if scope == Scope::Admin && self.user.role != Role::Admin {
             return Err(ApiError::forbidden("this is for administrators"));
@@ -161,15 +161,15 @@ impl Found {
     }
 }
 
-async fn identify(state: &AppState, headers: &HeaderMap) -> Result<Option<Found>, ApiError> {
-    let found = |user| Found {
+async fn identify(state: &AppState, headers: &HeaderMap) -> Result<Option<Identified>, ApiError> {
+    let found = |user| Identified {
         user,
         token: None,
         is_peer: false,
     };
     if let Some(user) = peer_user(state, headers).await? {
         let is_peer = true;
-        return Ok(Some(Found {
+        return Ok(Some(Identified {
             is_peer,
             ..found(user)
         }));
@@ -205,7 +205,7 @@ fn named_by_proxy(headers: &HeaderMap, name: &str) -> Result<Option<String>, Api
     Ok(value.filter(|name| !name.is_empty()).map(str::to_owned))
 }
 
-async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
+async fn by_token(state: &AppState, text: &str) -> Result<Identified, ApiError> {
     let wrong = || ApiError::unauthenticated("the token is unknown, has expired or was removed");
     let id = text
         .strip_prefix("cb_")
@@ -225,7 +225,7 @@ async fn by_token(state: &AppState, text: &str) -> Result<Found, ApiError> {
     if token.used_at.is_none_or(|at| now.abs_diff(at) >= 60) {
         state.store().note_token_used(&token.id).await?;
     }
-    Ok(Found {
+    Ok(Identified {
         user,
         token: Some(token),
         is_peer: false,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Failed tries that are free.
 const FREE_TRIES: u32 = 5;
 /// How long a name is closed after the free tries. Each further failure doubles it.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+const FIRST_LOCKOUT: Duration = Duration::from_secs(5);
+const MAX_LOCKOUT: Duration = Duration::from_secs(15 * 60);
 /// Names that are remembered. Beyond that, the name with the fewest tries is forgotten: an attacker must not fill the memory, nor
 /// make the server forget a name by trying others.
 const MAX_NAMES: usize = 10_000;
@@ -53,9 +53,9 @@ impl LoginTries {
         }
         tries.count = tries.count.saturating_add(1);
         if let Some(beyond) = tries.count.checked_sub(FREE_TRIES) {
-            let pause = FIRST_PAUSE
+            let pause = FIRST_LOCKOUT
                 .saturating_mul(1 << beyond.min(10))
-                .min(LONGEST_PAUSE);
+                .min(MAX_LOCKOUT);
             tries.closed_until = now + pause;
         }
         Ok(())

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How often one of the nodes sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 /// How often an entry is marked that changes at the same time.
-const ATTEMPTS: usize = 20;
-const PAUSE: Duration = Duration::from_millis(50);
+const MAX_MARK_ATTEMPTS: usize = 20;
+const MARK_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 impl Cluster {
     /// Closes a session and deletes its journal, its runs, its events, its entry, and the blobs that only they name. Blobs that were put
@@ -23,7 +23,7 @@ impl Cluster {
         self.close(id).await?;
         let session = session_id(id)?;
         let failed = |error: EngineError| unavailable(&error.0);
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_MARK_ATTEMPTS {
             if retention::forget(&self.engine, &session)
                 .await
                 .map_err(failed)?
@@ -33,7 +33,7 @@ impl Cluster {
                     json!({"deleted": true, "blobs_left_for_the_next_sweep": swept.young_blobs}),
                 );
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(MARK_RETRY_PAUSE).await;
         }
         Err(unavailable("the session could not be marked as deleted"))
     }

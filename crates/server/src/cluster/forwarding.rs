@@ -40,9 +40,9 @@ const MAX_KEPT_BYTES: usize = 8 << 20;
 /// How long an owner is looked for.
 const FIND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long an owner may be silent before it is asked whether it is there.
-const SILENCE: Duration = Duration::from_secs(1);
+const MAX_OWNER_SILENCE: Duration = Duration::from_secs(1);
 /// The pause before a request is repeated.
-const PAUSE: Duration = Duration::from_millis(20);
+const FORWARD_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Sends a request for a session to its owner, or does it if this node is the owner.
 pub(crate) async fn to_owner(
@@ -145,10 +145,10 @@ impl Gone {
         })
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> ForwardOutcome {
         match self {
-            Gone::Before => Outcome::Moved,
-            Gone::Meanwhile => Outcome::Lost,
+            Gone::Before => ForwardOutcome::Moved,
+            Gone::Meanwhile => ForwardOutcome::Lost,
         }
     }
 }
@@ -163,7 +163,7 @@ async fn find_and_ask(
     let caller = caller_of(&request)?;
     let session = session_id(id)?;
     let is_description = request.uri().path() == format!("/v1/sessions/{id}");
-    let mut kept = Kept::new(request, id).await?;
+    let mut kept = KeptRequest::new(request, id).await?;
     if is_description && kept.is_forgetting() {
         // Every node can delete what has no processes. It is not rebuilt for that.
         let placed = cluster.placed(id).await?;
@@ -202,18 +202,21 @@ async fn find_and_ask(
         let outcome = if placed.entry.node == cluster.node.id() {
             let request = kept.request()?;
             let served = serve_owned(cluster, &session, placed.epoch, request, next.clone()).await;
-            served.map_or_else(Gone::outcome, Outcome::Answered)
+            served.map_or_else(Gone::outcome, ForwardOutcome::Answered)
         } else {
             ask(cluster, &session, &placed, &caller, &mut kept).await?
         };
-        let is_lost = matches!(outcome, Outcome::NotDelivered | Outcome::Unknown);
+        let is_lost = matches!(
+            outcome,
+            ForwardOutcome::NotDelivered | ForwardOutcome::Unknown
+        );
         match outcome {
-            Outcome::Answered(response) => return Ok(response),
-            Outcome::Moved => cluster.gateway.forget(&session),
-            Outcome::Lost if kept.is_repeatable => cluster.gateway.forget(&session),
-            Outcome::NotDelivered => {}
-            Outcome::Unknown if kept.is_repeatable => {}
-            Outcome::Unknown | Outcome::Lost => return Err(unknown()),
+            ForwardOutcome::Answered(response) => return Ok(response),
+            ForwardOutcome::Moved => cluster.gateway.forget(&session),
+            ForwardOutcome::Lost if kept.is_repeatable => cluster.gateway.forget(&session),
+            ForwardOutcome::NotDelivered => {}
+            ForwardOutcome::Unknown if kept.is_repeatable => {}
+            ForwardOutcome::Unknown | ForwardOutcome::Lost => return Err(unknown()),
         }
         if Instant::now() >= deadline || !kept.is_whole() {
             return Err(unavailable("the session did not answer in time"));
@@ -221,12 +224,12 @@ async fn find_and_ask(
         if is_lost {
             cluster.gateway.check(&session, &placed).await;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(FORWARD_RETRY_PAUSE).await;
     }
 }
 
 /// What came of a request to another node.
-enum Outcome {
+enum ForwardOutcome {
     Answered(Response),
     /// The node does not have the session, and has done nothing.
     Moved,
@@ -244,10 +247,10 @@ async fn ask(
     session: &SessionId,
     placed: &Placed,
     caller: &Caller,
-    kept: &mut Kept,
-) -> Result<Outcome, ApiError> {
+    kept: &mut KeptRequest,
+) -> Result<ForwardOutcome, ApiError> {
     let Some(peer) = cluster.peers.find(&placed.entry.node).await? else {
-        return Ok(Outcome::NotDelivered);
+        return Ok(ForwardOutcome::NotDelivered);
     };
     let mut request = forwarded(kept.request()?, &peer, caller)?;
     let epoch = HeaderValue::from(placed.epoch.0);
@@ -257,9 +260,9 @@ async fn ask(
     let answered = loop {
         tokio::select! {
             answered = &mut sent => break answered,
-            () = tokio::time::sleep(SILENCE) => {
+            () = tokio::time::sleep(MAX_OWNER_SILENCE) => {
                 if cluster.gateway.check(session, placed).await == NodeHealth::Gone {
-                    return Ok(Outcome::Unknown);
+                    return Ok(ForwardOutcome::Unknown);
                 }
             }
         }
@@ -272,10 +275,12 @@ async fn ask(
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 join_upgrades(upgrade, hyper::upgrade::on(&mut response));
             }
-            Ok(Outcome::Answered(response.map(Body::new).into_response()))
+            Ok(ForwardOutcome::Answered(
+                response.map(Body::new).into_response(),
+            ))
         }
-        Err(error) if error.is_connect() => Ok(Outcome::NotDelivered),
-        Err(_) => Ok(Outcome::Unknown),
+        Err(error) if error.is_connect() => Ok(ForwardOutcome::NotDelivered),
+        Err(_) => Ok(ForwardOutcome::Unknown),
     }
 }
 
@@ -301,7 +306,7 @@ async fn open_somewhere(
     next: Next,
 ) -> Result<Response, ApiError> {
     let caller = caller_of(&request)?;
-    let mut kept = Kept::new(request, "").await?;
+    let mut kept = KeptRequest::new(request, "").await?;
     let nodes = cluster.peers.list().await?;
     // The hash of the choice needs a name. The node gives the session its own.
     let name = random_id("p")?;
@@ -365,7 +370,7 @@ pub(super) fn forwarded(
 }
 
 /// A request that is kept until it is answered.
-pub(super) struct Kept {
+pub(super) struct KeptRequest {
     parts: Parts,
     body: KeptBody,
     /// Whether the request may be done again although it may have been done.
@@ -379,8 +384,8 @@ enum KeptBody {
     Stream(Option<Body>),
 }
 
-impl Kept {
-    pub(super) async fn new(request: Request, id: &str) -> Result<Kept, ApiError> {
+impl KeptRequest {
+    pub(super) async fn new(request: Request, id: &str) -> Result<KeptRequest, ApiError> {
         let (mut parts, body) = request.into_parts();
         let reads = matches!(parts.method, Method::GET | Method::HEAD);
         let is_cell = parts.uri.path() == format!("/v1/sessions/{id}/cells");
@@ -400,7 +405,7 @@ impl Kept {
             }
             _ => KeptBody::Stream(Some(body)),
         };
-        Ok(Kept {
+        Ok(KeptRequest {
             upgrade: parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned(),
             parts,
             body,

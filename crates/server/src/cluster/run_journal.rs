@@ -19,7 +19,7 @@ const LEASE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The record of a run that this node has. Events are recorded in the order in which they are noted.
 pub(crate) struct RunJournal {
-    steps: mpsc::UnboundedSender<Step>,
+    steps: mpsc::UnboundedSender<RunStep>,
     /// Replies that were recorded before, by the digest of their request.
     replies: Mutex<HashMap<Digest, VecDeque<Reply>>>,
     node: Arc<Node>,
@@ -27,7 +27,7 @@ pub(crate) struct RunJournal {
     lost: CancellationToken,
 }
 
-struct Step {
+struct RunStep {
     kind: StepKind,
     done: Option<oneshot::Sender<Result<(), String>>>,
 }
@@ -76,7 +76,7 @@ impl RunJournal {
     pub(crate) fn note(&self, event: &impl serde::Serialize) {
         if let Ok(event) = serde_json::to_value(event) {
             let kind = StepKind::Event(json!({ "run_event": event }));
-            let _ = self.steps.send(Step { kind, done: None });
+            let _ = self.steps.send(RunStep { kind, done: None });
         }
     }
 
@@ -94,7 +94,9 @@ impl RunJournal {
         let (done, outcome) = oneshot::channel();
         let done = Some(done);
         let moved = || "another node has the run".to_owned();
-        self.steps.send(Step { kind, done }).map_err(|_| moved())?;
+        self.steps
+            .send(RunStep { kind, done })
+            .map_err(|_| moved())?;
         outcome.await.unwrap_or_else(|_| Err(moved()))
     }
 
@@ -126,8 +128,8 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(mut self, mut steps: mpsc::UnboundedReceiver<Step>, lost: CancellationToken) {
-        while let Some(Step { kind, done }) = steps.recv().await {
+    async fn write(mut self, mut steps: mpsc::UnboundedReceiver<RunStep>, lost: CancellationToken) {
+        while let Some(RunStep { kind, done }) = steps.recv().await {
             let outcome = match kind {
                 StepKind::Event(event) => self.append(event).await,
                 StepKind::End(end) => {

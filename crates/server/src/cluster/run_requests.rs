@@ -1,6 +1,6 @@
 //! Requests for a run of the queue, which any node answers: by itself, from the journal, or by the node that has the run.
 
-use super::forwarding::{Kept, caller_of, forwarded};
+use super::forwarding::{KeptRequest, caller_of, forwarded};
 use super::runs::EndedRun;
 use super::{Cluster, Peer, unavailable};
 use crate::error::ApiError;
@@ -37,7 +37,7 @@ pub(crate) async fn to_runner(
     let path = request.uri().path().strip_prefix("/v1/runs/");
     let mut parts = path.unwrap_or_default().splitn(2, '/');
     let id = RunId::new(parts.next().unwrap_or_default());
-    let wanted = Wanted::of(parts.next().unwrap_or_default());
+    let wanted = RunQuestion::of(parts.next().unwrap_or_default());
     let Ok(id) = id else {
         return next.run(request).await;
     };
@@ -47,7 +47,7 @@ pub(crate) async fn to_runner(
 
 /// What is asked about a run, as far as the answer depends on where the run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum RunQuestion {
     Description,
     Events,
     Record,
@@ -55,14 +55,14 @@ enum Wanted {
     Other,
 }
 
-impl Wanted {
-    fn of(rest: &str) -> Wanted {
+impl RunQuestion {
+    fn of(rest: &str) -> RunQuestion {
         match rest {
-            "" => Wanted::Description,
-            "events" => Wanted::Events,
-            "record" => Wanted::Record,
-            "cancel" => Wanted::Cancel,
-            _ => Wanted::Other,
+            "" => RunQuestion::Description,
+            "events" => RunQuestion::Events,
+            "record" => RunQuestion::Record,
+            "cancel" => RunQuestion::Cancel,
+            _ => RunQuestion::Other,
         }
     }
 }
@@ -70,15 +70,15 @@ impl Wanted {
 async fn answer(
     cluster: &Arc<Cluster>,
     id: &RunId,
-    wanted: Wanted,
+    wanted: RunQuestion,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let caller = caller_of(&request)?;
-    let mut kept = Kept::new(request, "").await?;
+    let mut kept = KeptRequest::new(request, "").await?;
     let deadline = Instant::now() + FIND_TIMEOUT;
     // A run that was just taken is not there yet.
-    let is_final = |status| status != StatusCode::NOT_FOUND || wanted == Wanted::Other;
+    let is_final = |status| status != StatusCode::NOT_FOUND || wanted == RunQuestion::Other;
     loop {
         let Some(run) = cluster.find_run(id).await? else {
             return match cluster.ended_run(id).await? {
@@ -119,16 +119,16 @@ async fn answer(
             }
             None => {}
         }
-        if wanted == Wanted::Cancel && cluster.cancel_waiting(&run).await? {
+        if wanted == RunQuestion::Cancel && cluster.cancel_waiting(&run).await? {
             return Ok(Json(json!({})).into_response());
         }
         match wanted {
-            Wanted::Description => {
+            RunQuestion::Description => {
                 return Ok(Json(cluster.describe_open(&run).await?).into_response());
             }
             // The stream begins when the run does.
-            Wanted::Events if run.node.is_none() => {}
-            Wanted::Record | Wanted::Other if run.node.is_none() => {
+            RunQuestion::Events if run.node.is_none() => {}
+            RunQuestion::Record | RunQuestion::Other if run.node.is_none() => {
                 return Err(ApiError::conflict("waiting", "the run has not begun"));
             }
             _ if Instant::now() >= deadline || !kept.is_whole() => {
@@ -151,12 +151,12 @@ impl EndedRun {
 async fn from_journal(
     cluster: &Cluster,
     ended: EndedRun,
-    wanted: Wanted,
+    wanted: RunQuestion,
 ) -> Result<Response, ApiError> {
     let EndedRun { events, end, .. } = ended;
     match wanted {
-        Wanted::Description => Ok(Json(end["run"].clone()).into_response()),
-        Wanted::Record => {
+        RunQuestion::Description => Ok(Json(end["run"].clone()).into_response()),
+        RunQuestion::Record => {
             let events = cluster.run_events(events).await?.into_iter();
             let events = events.filter_map(|mut event| match event["run_event"].take() {
                 Value::Null => None,
@@ -168,12 +168,14 @@ async fn from_journal(
             });
             Ok(Json(record).into_response())
         }
-        Wanted::Events => Err(ApiError::new(
+        RunQuestion::Events => Err(ApiError::new(
             StatusCode::GONE,
             "events_gone",
             "the run has ended on another node",
         )
         .hint("read /record")),
-        Wanted::Cancel | Wanted::Other => Err(ApiError::conflict("ended", "the run has ended")),
+        RunQuestion::Cancel | RunQuestion::Other => {
+            Err(ApiError::conflict("ended", "the run has ended"))
+        }
     }
 }

@@ -171,7 +171,7 @@ impl AppState {
     /// Stops all processes of a sandbox. A cell that runs is interrupted first: a session pauses between cells only.
     pub(super) async fn pause_sandbox(&self, sandbox: &Sandbox) -> Result<(), E2bError> {
         const MAX_WAIT: Duration = Duration::from_secs(10);
-        const LOOK: Duration = Duration::from_millis(20);
+        const POLL_INTERVAL: Duration = Duration::from_millis(20);
         let sessions = sandbox.sessions();
         let begun = tokio::time::Instant::now();
         for (index, session) in sessions.iter().enumerate() {
@@ -180,7 +180,7 @@ impl AppState {
                     Ok(()) => break,
                     Err(cellblock_session::Error::Busy { .. }) if begun.elapsed() < MAX_WAIT => {
                         session.interrupt();
-                        tokio::time::sleep(LOOK).await;
+                        tokio::time::sleep(POLL_INTERVAL).await;
                     }
                     Err(error) => {
                         for paused in &sessions[..index] {

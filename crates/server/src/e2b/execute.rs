@@ -2,7 +2,7 @@
 
 use super::contexts::{CodeContext, Language};
 use super::error::E2bError;
-use super::javascript::{Interpreter, Message};
+use super::javascript::{Interpreter, InterpreterMessage};
 use super::joined_output::{JoinedOutput, Output};
 use super::outputs::{display_line, error_line, value_line};
 use super::sandbox::Sandbox;
@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// How often a client that hears nothing gets a sign of life: a connection that is gone is noticed by it at the latest.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a cell of the shell (`$2`) with the variables, functions and directory that the last one left in a file (`$1`), and leaves its own
 /// there. Variables that were given for this cell alone (their names follow) win over those that were left, and are not left themselves
@@ -154,7 +154,7 @@ impl CellRun {
             tokio::select! {
                 turn = self.context.turn.lock() => return Ok(turn),
                 () = self.lines.0.closed() => return Err(BrokenOff),
-                () = tokio::time::sleep(KEEPALIVE) => self.keep_alive().await?,
+                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => self.keep_alive().await?,
             }
         }
     }
@@ -196,7 +196,7 @@ impl CellRun {
                     self.lines.outputs(joined.take()).await?;
                     continue;
                 }
-                () = tokio::time::sleep(KEEPALIVE) => {
+                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
                     self.keep_alive().await?;
                     continue;
                 }
@@ -296,7 +296,7 @@ impl CellRun {
             let event = tokio::select! {
                 () = self.lines.0.closed() => return Err(BrokenOff),
                 event = events.next() => event,
-                () = tokio::time::sleep(KEEPALIVE) => {
+                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
                     self.keep_alive().await?;
                     continue;
                 }
@@ -342,18 +342,20 @@ impl CellRun {
         loop {
             let message = tokio::select! {
                 () = self.lines.0.closed() => return Err(BrokenOff),
-                Ok(()) = restarts.changed() => Message::Gone,
+                Ok(()) = restarts.changed() => InterpreterMessage::Gone,
                 message = interpreter.next() => message,
-                () = tokio::time::sleep(KEEPALIVE) => {
+                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
                     self.keep_alive().await?;
                     continue;
                 }
             };
             match message {
-                Message::Output { stream, text } => self.lines.output(stream, &text).await?,
-                Message::Line(line) => self.lines.send(&line).await?,
-                Message::End => break,
-                Message::Gone => {
+                InterpreterMessage::Output { stream, text } => {
+                    self.lines.output(stream, &text).await?
+                }
+                InterpreterMessage::Line(line) => self.lines.send(&line).await?,
+                InterpreterMessage::End => break,
+                InterpreterMessage::Gone => {
                     let problem = "the JavaScript interpreter ended in this cell, and its variables with it; the next cell starts a new one";
                     return self.refuse(problem).await;
                 }

@@ -27,12 +27,12 @@ pub(super) struct Interpreter {
     process: Process,
     events: ProcessEvents,
     unread: Vec<u8>,
-    messages: VecDeque<Message>,
+    messages: VecDeque<InterpreterMessage>,
 }
 
 /// What comes from an interpreter while a cell runs.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum InterpreterMessage {
     /// Text that the cell wrote to `stdout` or `stderr`.
     Output { stream: &'static str, text: String },
     /// A line for the client: the value of the cell, or its error.
@@ -79,7 +79,7 @@ impl Interpreter {
     }
 
     /// What comes next. A wait that is dropped loses nothing.
-    pub(super) async fn next(&mut self) -> Message {
+    pub(super) async fn next(&mut self) -> InterpreterMessage {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 return message;
@@ -90,14 +90,14 @@ impl Interpreter {
                     bytes,
                     ..
                 }) => {
-                    return Message::Output {
+                    return InterpreterMessage::Output {
                         stream: "stderr",
                         text: String::from_utf8_lossy(&bytes).into_owned(),
                     };
                 }
                 Some(ProcessEvent::Output { bytes, .. }) => self.take(&bytes),
                 Some(ProcessEvent::Dropped { .. }) => {}
-                Some(ProcessEvent::End(_)) | None => return Message::Gone,
+                Some(ProcessEvent::End(_)) | None => return InterpreterMessage::Gone,
             }
         }
     }
@@ -128,15 +128,15 @@ impl Drop for Interpreter {
 }
 
 /// The message of a line. A line that is not the program's was written by something that the cell started.
-fn message_of(line: &[u8]) -> Message {
+fn message_of(line: &[u8]) -> InterpreterMessage {
     let told: Value = parse_json_within(line, MAX_LINE_MEMORY).unwrap_or_default();
     let text = |field: &str| told[field].as_str().unwrap_or_default().to_owned();
     match told["type"].as_str() {
-        Some("stdout") => Message::Output {
+        Some("stdout") => InterpreterMessage::Output {
             stream: "stdout",
             text: text("text"),
         },
-        Some("stderr") => Message::Output {
+        Some("stderr") => InterpreterMessage::Output {
             stream: "stderr",
             text: text("text"),
         },
@@ -146,13 +146,13 @@ fn message_of(line: &[u8]) -> Message {
             if let Some(json) = told.get("json") {
                 result["json"] = json.clone();
             }
-            Message::Line(result)
+            InterpreterMessage::Line(result)
         }
-        Some("error") => Message::Line(json!({
+        Some("error") => InterpreterMessage::Line(json!({
             "type": "error", "name": text("name"), "value": text("value"), "traceback": text("traceback"),
         })),
-        Some("end") => Message::End,
-        _ => Message::Output {
+        Some("end") => InterpreterMessage::End,
+        _ => InterpreterMessage::Output {
             stream: "stdout",
             text: String::from_utf8_lossy(line).into_owned(),
         },

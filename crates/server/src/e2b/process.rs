@@ -154,13 +154,13 @@ fn failed_write(error: cellblock_session::Error) -> RpcError {
 pub(super) async fn stream_input(sandbox: &Sandbox, body: &Bytes) -> Result<Value, RpcError> {
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
-    struct Message {
+    struct InputMessage {
         start: Option<SelectRequest>,
         data: Option<InputRequest>,
     }
     let mut process: Option<Process> = None;
     for message in envelopes(body)? {
-        let message: Message = serde_json::from_slice(message)
+        let message: InputMessage = serde_json::from_slice(message)
             .map_err(|error| RpcError::invalid(format!("the message cannot be read: {error}")))?;
         if let Some(start) = message.start {
             process = Some(sandbox.process(&start.process)?);

@@ -72,7 +72,7 @@ async fn archive(
         .await;
     let name = directory.rsplit('/').next().filter(|name| !name.is_empty());
     let name = format!("{}.{kind}", name.unwrap_or(&id));
-    let files = Files {
+    let files = ArchiveFiles {
         live,
         names,
         directory: directory.to_owned(),
@@ -102,13 +102,13 @@ fn name_in<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
 }
 
 /// The files of an archive.
-struct Files {
+struct ArchiveFiles {
     live: Arc<LiveSession>,
     names: Vec<String>,
     directory: String,
 }
 
-impl Files {
+impl ArchiveFiles {
     /// Opens each file in turn, with its name in the archive and its size. A file that is gone meanwhile is left out.
     fn each(
         self,
@@ -127,7 +127,11 @@ impl Files {
     }
 }
 
-fn write_zip(files: Files, out: PieceWriter, runtime: tokio::runtime::Handle) -> io::Result<()> {
+fn write_zip(
+    files: ArchiveFiles,
+    out: PieceWriter,
+    runtime: tokio::runtime::Handle,
+) -> io::Result<()> {
     let mut archive = ZipWriter::new_stream(out);
     files.each(&runtime, |name, file, bytes| {
         let options = SimpleFileOptions::default()
@@ -143,7 +147,11 @@ fn write_zip(files: Files, out: PieceWriter, runtime: tokio::runtime::Handle) ->
     out.into_inner().flush()
 }
 
-fn write_tar(files: Files, out: PieceWriter, runtime: tokio::runtime::Handle) -> io::Result<()> {
+fn write_tar(
+    files: ArchiveFiles,
+    out: PieceWriter,
+    runtime: tokio::runtime::Handle,
+) -> io::Result<()> {
     let mut archive = tar::Builder::new(out);
     files.each(&runtime, |name, file, bytes| {
         let mut header = tar::Header::new_gnu();

@@ -1,7 +1,7 @@
 //! Cells: run, interrupted, and answered while they wait.
 
 use super::keys::{self, Queued};
-use super::sse::{self, Wanted};
+use super::sse::{self, WantedEvents};
 use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
@@ -117,7 +117,7 @@ async fn start(
         Queued::New(queued) => queued,
         Queued::Done(result) if wants_events => {
             let ring = keys::ring_of(&live, *result).await;
-            return Ok(sse::stream(&state, ring, 0, Wanted::All).into_response());
+            return Ok(sse::stream(&state, ring, 0, WantedEvents::All).into_response());
         }
         Queued::Done(result) => {
             let (answer, outcome) = oneshot::channel();
@@ -128,7 +128,7 @@ async fn start(
     };
     if wants_events {
         let ring = Arc::clone(&live.ring);
-        return Ok(sse::stream(&state, ring, after, Wanted::Cell(number)).into_response());
+        return Ok(sse::stream(&state, ring, after, WantedEvents::Cell(number)).into_response());
     }
     if wants_number {
         let answer = json!({"session": id, "cell": number, "after": after});

@@ -338,9 +338,9 @@ async fn answer(
 
 /// The beginning of a question, in one line.
 pub(crate) fn short_title(question: &str) -> String {
-    const CHARS: usize = 60;
+    const MAX_TITLE_CHARS: usize = 60;
     let line = question.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(CHARS) {
+    match line.char_indices().nth(MAX_TITLE_CHARS) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }

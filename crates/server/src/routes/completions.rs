@@ -59,7 +59,7 @@ async fn models(State(state): State<AppState>) -> Json<Value> {
 #[derive(Debug, Deserialize)]
 struct CompletionRequest {
     model: Option<String>,
-    messages: Vec<Message>,
+    messages: Vec<ChatMessage>,
     #[serde(default)]
     stream: bool,
     stream_options: Option<StreamOptions>,
@@ -72,12 +72,12 @@ struct StreamOptions {
 }
 
 #[derive(Debug, Deserialize)]
-struct Message {
+struct ChatMessage {
     role: String,
     content: Option<Value>,
 }
 
-impl Message {
+impl ChatMessage {
     /// The text of the message: a string, or the text parts of a list.
     fn text(&self) -> String {
         match &self.content {
@@ -228,7 +228,7 @@ struct ReplyStream {
 }
 
 /// A part of the reply.
-enum Part {
+enum ReplyPart {
     Reasoning(String),
     Content(String),
 }
@@ -255,7 +255,7 @@ impl ReplyStream {
     }
 
     /// The next part; `None` after the last one.
-    async fn next(&mut self) -> Option<Part> {
+    async fn next(&mut self) -> Option<ReplyPart> {
         loop {
             while let Some(event) = self.ready.pop_front() {
                 self.after = event.seq;
@@ -276,14 +276,14 @@ impl ReplyStream {
         }
     }
 
-    fn end(&mut self) -> Option<Part> {
+    fn end(&mut self) -> Option<ReplyPart> {
         if let Some(conversation) = self.conversation.take() {
             conversation.remember(&self.answer);
         }
         None
     }
 
-    fn part(&mut self, event: &RingEvent) -> Option<Part> {
+    fn part(&mut self, event: &RingEvent) -> Option<ReplyPart> {
         let json: Value = serde_json::from_str(&event.json).unwrap_or_default();
         let text = |pointer: &str| {
             json.pointer(pointer)
@@ -307,22 +307,22 @@ impl ReplyStream {
         }
     }
 
-    fn prose(&mut self, text: &str) -> Part {
+    fn prose(&mut self, text: &str) -> ReplyPart {
         let end = if std::mem::take(&mut self.is_in_code) {
             "\n```\n"
         } else {
             ""
         };
-        Part::Reasoning(format!("{end}{text}"))
+        ReplyPart::Reasoning(format!("{end}{text}"))
     }
 
-    fn code(&mut self, text: &str) -> Part {
+    fn code(&mut self, text: &str) -> ReplyPart {
         let begin = if self.is_in_code { "" } else { "\n```python\n" };
         self.is_in_code = true;
-        Part::Reasoning(format!("{begin}{text}"))
+        ReplyPart::Reasoning(format!("{begin}{text}"))
     }
 
-    fn outcome(&mut self, json: &Value) -> Part {
+    fn outcome(&mut self, json: &Value) -> ReplyPart {
         let answer = match &json["answer"] {
             Value::String(text) => text.clone(),
             Value::Null => {
@@ -340,7 +340,7 @@ impl ReplyStream {
         let (input, output) = (input.unwrap_or(0), output.unwrap_or(0));
         self.usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
         self.answer = format!("{answer}{}", file_links(json));
-        Part::Content(self.answer.clone())
+        ReplyPart::Content(self.answer.clone())
     }
 
     fn chunk(&self, delta: Value, finish: Option<&str>) -> Value {
@@ -364,8 +364,8 @@ impl ReplyStream {
             let mut is_read = sender.send(data(&first)).await.is_ok();
             while let Some(part) = self.next().await {
                 let delta = match part {
-                    Part::Reasoning(text) => json!({"reasoning_content": text}),
-                    Part::Content(text) => json!({"content": text}),
+                    ReplyPart::Reasoning(text) => json!({"reasoning_content": text}),
+                    ReplyPart::Content(text) => json!({"content": text}),
                 };
                 let chunk = self.chunk(delta, None);
                 is_read = is_read && sender.send(data(&chunk)).await.is_ok();
@@ -393,8 +393,8 @@ impl ReplyStream {
         let (mut reasoning, mut content) = (String::new(), String::new());
         while let Some(part) = self.next().await {
             match part {
-                Part::Reasoning(text) => reasoning.push_str(&text),
-                Part::Content(text) => content.push_str(&text),
+                ReplyPart::Reasoning(text) => reasoning.push_str(&text),
+                ReplyPart::Content(text) => content.push_str(&text),
             }
         }
         drop(cancel);

@@ -58,7 +58,7 @@ struct CallbackQuery {
 
 /// Why a person is back at the login page. The page has a sentence for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum LoginRefusal {
     /// The provider did not let the person in.
     Denied,
     /// The login was begun too long ago, or in another browser.
@@ -73,15 +73,15 @@ enum Refusal {
     Disabled,
 }
 
-impl Refusal {
+impl LoginRefusal {
     fn code(self) -> &'static str {
         match self {
-            Refusal::Denied => "denied",
-            Refusal::Expired => "expired",
-            Refusal::Failed => "failed",
-            Refusal::BadName => "bad_name",
-            Refusal::NameTaken => "name_taken",
-            Refusal::Disabled => "disabled",
+            LoginRefusal::Denied => "denied",
+            LoginRefusal::Expired => "expired",
+            LoginRefusal::Failed => "failed",
+            LoginRefusal::BadName => "bad_name",
+            LoginRefusal::NameTaken => "name_taken",
+            LoginRefusal::Disabled => "disabled",
         }
     }
 }
@@ -115,19 +115,19 @@ async fn callback(
         .take(&query.state.unwrap_or_default(), binding);
     let Some(attempt) = attempt else {
         // Anyone can ask for this, so it is not written down.
-        return back_to_login(Refusal::Expired);
+        return back_to_login(LoginRefusal::Expired);
     };
     let Some(code) = query.code.filter(|_| query.error.is_none()) else {
         let reason: String = query.error.unwrap_or_default().chars().take(100).collect();
-        return refuse(&state, Refusal::Denied, &reason).await;
+        return refuse(&state, LoginRefusal::Denied, &reason).await;
     };
     let now = state.store().now();
     let identity = match provider.identity(&code, &attempt, now).await {
         Ok(identity) => identity,
         Err(error) => {
             let refusal = match error {
-                OpenIdError::NoName(_) => Refusal::BadName,
-                OpenIdError::Provider(_) | OpenIdError::Token(_) => Refusal::Failed,
+                OpenIdError::NoName(_) => LoginRefusal::BadName,
+                OpenIdError::Provider(_) | OpenIdError::Token(_) => LoginRefusal::Failed,
             };
             return refuse(&state, refusal, &error.to_string()).await;
         }
@@ -144,24 +144,27 @@ async fn callback(
 }
 
 /// The user of an identity, who is new at the first login. A name alone never leads to an account that exists.
-async fn user_of(state: &AppState, identity: &Identity) -> Result<Result<User, Refusal>, ApiError> {
+async fn user_of(
+    state: &AppState,
+    identity: &Identity,
+) -> Result<Result<User, LoginRefusal>, ApiError> {
     let store = state.store();
     let known = store.user_of_identity(&identity.issuer, &identity.subject);
     if let Some(user) = known.await? {
         return Ok(if user.disabled {
-            Err(Refusal::Disabled)
+            Err(LoginRefusal::Disabled)
         } else {
             Ok(user)
         });
     }
     if validate_user_name(&identity.name).is_err() {
-        return Ok(Err(Refusal::BadName));
+        return Ok(Err(LoginRefusal::BadName));
     }
     let id = random_id("u")?;
     let added = store
         .add_user_with_identity(&id, Role::User, identity)
         .await?;
-    Ok(added.ok_or(Refusal::NameTaken))
+    Ok(added.ok_or(LoginRefusal::NameTaken))
 }
 
 fn provider(state: &AppState) -> Result<&Provider, ApiError> {
@@ -172,7 +175,11 @@ fn provider(state: &AppState) -> Result<&Provider, ApiError> {
 }
 
 /// Back to the login page, which says why. What happened in detail is for the operator: it is in the audit log.
-async fn refuse(state: &AppState, refusal: Refusal, detail: &str) -> Result<Response, ApiError> {
+async fn refuse(
+    state: &AppState,
+    refusal: LoginRefusal,
+    detail: &str,
+) -> Result<Response, ApiError> {
     let detail = format!("{}: {detail}", refusal.code());
     let _ = state
         .store()
@@ -181,7 +188,7 @@ async fn refuse(state: &AppState, refusal: Refusal, detail: &str) -> Result<Resp
     back_to_login(refusal)
 }
 
-fn back_to_login(refusal: Refusal) -> Result<Response, ApiError> {
+fn back_to_login(refusal: LoginRefusal) -> Result<Response, ApiError> {
     redirect(&format!("/login#{}", refusal.code()))
 }
 

@@ -149,7 +149,7 @@ enum Source {
 /// The answer, and then the events until their end.
 fn stream(state: &AppState, live: &Arc<LiveSession>, answer: Value, source: Source) -> Response {
     let first = json!({"event": "answer", "answer": answer});
-    let reader = Reader {
+    let reader = OperationReader {
         stop: state.stop().clone(),
         _counted: state.count_reader(),
         // A session that is looked at is not put to sleep.
@@ -168,7 +168,7 @@ fn stream(state: &AppState, live: &Arc<LiveSession>, answer: Value, source: Sour
         .into_response()
 }
 
-struct Reader {
+struct OperationReader {
     stop: tokio_util::sync::CancellationToken,
     _counted: crate::state::ReaderGuard,
     _live: Arc<LiveSession>,
@@ -177,7 +177,7 @@ struct Reader {
     is_over: bool,
 }
 
-impl Reader {
+impl OperationReader {
     async fn next(&mut self) -> Option<Value> {
         if let Some(event) = self.ready.pop_front() {
             return Some(event);

@@ -1,7 +1,7 @@
 //! Runs: followed, cancelled, resumed, decided about, verified and exported.
 
 use super::cells::{MAX_RESULT_BYTES, ToolResultRequest};
-use super::sse::{self, Wanted};
+use super::sse::{self, WantedEvents};
 use super::{BodyKind, Route};
 use crate::agents::{ExportKind, LiveRun, export};
 use crate::auth::{Access, Caller, Scope};
@@ -167,7 +167,7 @@ async fn events(
         .hint("read /record")
     })?;
     let after = sse::position(&run.ring, &headers, query.after)?;
-    Ok(sse::stream(&state, Arc::clone(&run.ring), after, Wanted::All).into_response())
+    Ok(sse::stream(&state, Arc::clone(&run.ring), after, WantedEvents::All).into_response())
 }
 
 #[derive(Debug, Deserialize)]

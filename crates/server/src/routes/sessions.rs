@@ -1,7 +1,7 @@
 //! Sessions: opened, listed, looked at, taken back, forked, closed.
 
 use super::history::{export, journal, usage, vars};
-use super::sse::{self, Wanted};
+use super::sse::{self, WantedEvents};
 use super::{BodyKind, Route};
 use crate::auth::{Access, Caller, Scope};
 use crate::error::ApiError;
@@ -260,7 +260,7 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let live = state.session(&caller, &id).await?;
     let after = sse::position(&live.ring, &headers, query.after)?;
-    Ok(sse::stream(&state, Arc::clone(&live.ring), after, Wanted::All).into_response())
+    Ok(sse::stream(&state, Arc::clone(&live.ring), after, WantedEvents::All).into_response())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

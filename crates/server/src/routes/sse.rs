@@ -16,7 +16,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Which events of a ring a reader gets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedEvents {
     /// All of them, for as long as they come.
     All,
     /// Those of one cell, until its result.
@@ -66,9 +66,9 @@ pub(crate) fn stream(
     state: &AppState,
     ring: Arc<EventRing>,
     after: u64,
-    wanted: Wanted,
+    wanted: WantedEvents,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
-    let reader = Reader {
+    let reader = RingReader {
         stop: state.stop().clone(),
         _counted: state.count_reader(),
         ring,
@@ -84,28 +84,28 @@ pub(crate) fn stream(
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
-struct Reader {
+struct RingReader {
     stop: tokio_util::sync::CancellationToken,
     _counted: crate::state::ReaderGuard,
     ring: Arc<EventRing>,
     after: u64,
-    wanted: Wanted,
+    wanted: WantedEvents,
     ready: VecDeque<Arc<RingEvent>>,
     is_over: bool,
 }
 
-impl Reader {
+impl RingReader {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 self.after = event.seq;
                 match self.wanted {
-                    Wanted::All => return Some(sse_event(&event)),
-                    Wanted::Cell(cell) if event.cell == Some(cell) => {
+                    WantedEvents::All => return Some(sse_event(&event)),
+                    WantedEvents::Cell(cell) if event.cell == Some(cell) => {
                         self.is_over = matches!(event.name.as_str(), "result" | "error");
                         return Some(sse_event(&event));
                     }
-                    Wanted::Cell(_) => continue,
+                    WantedEvents::Cell(_) => continue,
                 }
             }
             if self.is_over {

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 4_000_000;
 /// A text to render.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Part {
+pub(super) enum TextToRender {
     /// Markdown of an answer, a thought or a file.
     Markdown { text: String },
     /// Code in a language.
@@ -30,7 +30,7 @@ pub(super) enum Part {
     Notebook { text: String },
 }
 
-impl Part {
+impl TextToRender {
     fn text(&self) -> &str {
         match self {
             Self::Markdown { text }
@@ -74,7 +74,7 @@ pub(super) enum Rendered {
 
 /// Renders texts for the pages. Callers without a login ask too: they read a chat by its link.
 pub(super) async fn render(
-    JsonBody(parts): JsonBody<Vec<Part>>,
+    JsonBody(parts): JsonBody<Vec<TextToRender>>,
 ) -> Result<Json<Vec<Rendered>>, ApiError> {
     let bytes: usize = parts.iter().map(|part| part.text().len()).sum();
     if parts.len() > MAX_PARTS || bytes > MAX_BYTES {
@@ -83,9 +83,10 @@ pub(super) async fn render(
         )));
     }
     // Megabytes of text take long enough to hold up other requests of this thread.
-    let rendered =
-        tokio::task::spawn_blocking(move || parts.iter().map(Part::render).collect::<Vec<_>>())
-            .await;
+    let rendered = tokio::task::spawn_blocking(move || {
+        parts.iter().map(TextToRender::render).collect::<Vec<_>>()
+    })
+    .await;
     let rendered = rendered.map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Json(rendered))
 }

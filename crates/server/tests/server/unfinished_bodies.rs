@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A body that sends some bytes, and then neither more nor its end.
 fn unfinished(bytes: usize) -> Body {
@@ -66,7 +66,7 @@ async fn first_refused<'a>(
         waiting.push(caller.server.send(request));
     }
     let mut waiting = waiting;
-    let refused = tokio::time::timeout(PATIENCE, waiting.next()).await;
+    let refused = tokio::time::timeout(ANSWER_TIMEOUT, waiting.next()).await;
     let refused = refused.unwrap_or_else(|_| panic!("{path} holds more"));
     (refused.expect("an answer"), waiting)
 }
@@ -119,7 +119,7 @@ async fn what_anyone_may_ask_takes_short_bodies_only() {
     let server = TestServer::new().await;
     for path in ["/v1/login", "/v1/setup", "/v1/enter", "/v1/shared"] {
         let request = with_json(&server.anyone()).request(Method::POST, path, unfinished(100_000));
-        let answer = tokio::time::timeout(PATIENCE, server.send(request)).await;
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, server.send(request)).await;
         let answer = answer.unwrap_or_else(|_| panic!("{path} waits for the body"));
         assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{path}");
     }
@@ -219,7 +219,7 @@ async fn messages_to_kernels_that_do_not_end_take_a_bounded_part_of_memory() {
         sockets.push(socket);
     }
     let mut ends: FuturesUnordered<_> = sockets.iter_mut().map(|socket| socket.next()).collect();
-    let end = tokio::time::timeout(PATIENCE, ends.next()).await;
+    let end = tokio::time::timeout(ANSWER_TIMEOUT, ends.next()).await;
     let end = end.expect("all three are held").expect("a socket");
     assert!(!matches!(end, Some(Ok(Message::Text(_)))), "{end:?}");
     drop(ends);
@@ -234,7 +234,7 @@ async fn messages_to_kernels_that_do_not_end_take_a_bounded_part_of_memory() {
             .send(Message::Ping(Bytes::new()))
             .await
             .expect("a connection");
-        let answer = tokio::time::timeout(PATIENCE, socket.next()).await;
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, socket.next()).await;
         let answer = answer.expect("an answer");
         assert!(matches!(answer, Some(Ok(Message::Pong(_)))), "{answer:?}");
     }

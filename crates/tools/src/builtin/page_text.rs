@@ -30,9 +30,9 @@ const BLOCKS: &[&str] = &[
 
 /// The text of a page as Markdown. `address` is the page's own, for links without a host.
 pub(super) fn markdown_of(html: &str, address: &str) -> String {
-    let mut page = Page {
+    let mut page = PageWriter {
         address,
-        ..Page::default()
+        ..PageWriter::default()
     };
     let mut rest = html;
     while let Some((text, tail)) = rest.split_once('<') {
@@ -47,7 +47,7 @@ pub(super) fn markdown_of(html: &str, address: &str) -> String {
 }
 
 #[derive(Default)]
-struct Page<'a> {
+struct PageWriter<'a> {
     address: &'a str,
     out: String,
     /// The targets of the links that are open, with where their text begins.
@@ -62,7 +62,7 @@ struct Page<'a> {
     has_row: bool,
 }
 
-impl Page<'_> {
+impl PageWriter<'_> {
     fn add_text(&mut self, text: &str) {
         let text = decoded(text);
         if self.is_preformatted {

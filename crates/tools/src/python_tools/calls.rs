@@ -25,27 +25,27 @@ const SESSION_ENDED: &str = "the session of the tools ended";
 
 /// The tools of a folder, ready to be called.
 pub(super) struct ToolCalls {
-    messages: mpsc::UnboundedSender<Message>,
+    messages: mpsc::UnboundedSender<CallMessage>,
     next_call: AtomicU64,
 }
 
 /// The outcome of a call.
-struct Reply {
+struct ToolReply {
     outcome: Result<Output, ToolError>,
     /// What the call printed.
     printed: String,
 }
 
-impl Reply {
-    fn failed(message: impl Into<String>) -> Reply {
-        Reply {
+impl ToolReply {
+    fn failed(message: impl Into<String>) -> ToolReply {
+        ToolReply {
             outcome: Err(ToolError::new(message)),
             printed: String::new(),
         }
     }
 }
 
-enum Message {
+enum CallMessage {
     Call(NewCall),
     /// The caller does not wait any more.
     Stop(u64),
@@ -56,7 +56,7 @@ struct NewCall {
     name: String,
     arguments: Map<String, Value>,
     begun: oneshot::Sender<()>,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<ToolReply>,
 }
 
 impl ToolCalls {
@@ -92,7 +92,7 @@ impl ToolCalls {
             begun,
             reply,
         };
-        let sent = self.messages.send(Message::Call(call));
+        let sent = self.messages.send(CallMessage::Call(call));
         sent.map_err(|_| ToolError::new(SESSION_ENDED))?;
         let mut stop = StopOnDrop(Some((id, self.messages.clone())));
         // A call that fails before it begins has its reply.
@@ -103,7 +103,7 @@ impl ToolCalls {
             return Err(ToolError::new(message));
         };
         stop.0 = None;
-        let Reply { outcome, printed } = outcome.map_err(|_| ToolError::new(SESSION_ENDED))?;
+        let ToolReply { outcome, printed } = outcome.map_err(|_| ToolError::new(SESSION_ENDED))?;
         if !printed.is_empty() {
             tracing::info!(tool = name, printed, "tool printed");
         }
@@ -112,13 +112,13 @@ impl ToolCalls {
 }
 
 /// Tells the task that a call is not waited for any more.
-struct StopOnDrop(Option<(u64, mpsc::UnboundedSender<Message>)>);
+struct StopOnDrop(Option<(u64, mpsc::UnboundedSender<CallMessage>)>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if let Some((id, messages)) = &self.0 {
             // Where the task has ended, so has the call.
-            let _ = messages.send(Message::Stop(*id));
+            let _ = messages.send(CallMessage::Stop(*id));
         }
     }
 }
@@ -127,10 +127,10 @@ impl Drop for StopOnDrop {
 async fn carry_calls(
     source: ToolsSource,
     mut session: Session,
-    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut messages: mpsc::UnboundedReceiver<CallMessage>,
 ) {
     while let Some(message) = messages.recv().await {
-        let Message::Call(call) = message else {
+        let CallMessage::Call(call) = message else {
             continue;
         };
         if session.end().is_some() {
@@ -138,7 +138,7 @@ async fn carry_calls(
                 Ok((opened, _)) => session = opened,
                 Err(problem) => {
                     // The caller may have gone.
-                    let _ = call.reply.send(Reply::failed(problem));
+                    let _ = call.reply.send(ToolReply::failed(problem));
                     continue;
                 }
             }
@@ -151,7 +151,7 @@ async fn carry_calls(
                     .await
             }
             Err(error) => {
-                let _ = call.reply.send(Reply::failed(error.to_string()));
+                let _ = call.reply.send(ToolReply::failed(error.to_string()));
             }
         }
     }
@@ -173,7 +173,7 @@ struct CallsOfCell {
 }
 
 struct ActiveCall {
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<ToolReply>,
     stopped_at: Option<Instant>,
 }
 
@@ -193,7 +193,7 @@ impl CallsOfCell {
         mut self,
         session: &Session,
         first: NewCall,
-        messages: &mut mpsc::UnboundedReceiver<Message>,
+        messages: &mut mpsc::UnboundedReceiver<CallMessage>,
     ) {
         self.waiting.push_back(first);
         let mut has_callers = true;
@@ -227,8 +227,8 @@ impl CallsOfCell {
                     Some(_) => {}
                 },
                 message = messages.recv(), if takes_more => match message {
-                    Some(Message::Call(call)) => self.waiting.push_back(call),
-                    Some(Message::Stop(id)) => self.stop(id),
+                    Some(CallMessage::Call(call)) => self.waiting.push_back(call),
+                    Some(CallMessage::Stop(id)) => self.stop(id),
                     None => has_callers = false,
                 },
                 () = until(next_check) => if !self.give_up_stopped() {
@@ -288,7 +288,7 @@ impl CallsOfCell {
         let printed = printed.unwrap_or_default().to_owned();
         let outcome = output(given);
         // The caller may have gone.
-        let _ = call.reply.send(Reply { outcome, printed });
+        let _ = call.reply.send(ToolReply { outcome, printed });
     }
 
     /// The time when a call that is to be stopped must have ended, or the code must have answered.
@@ -317,7 +317,7 @@ impl CallsOfCell {
         let active = self.active.into_values().map(|call| call.reply);
         for reply in waiting.chain(active) {
             // The caller may have gone.
-            let _ = reply.send(Reply::failed(message));
+            let _ = reply.send(ToolReply::failed(message));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::args::ToolServers;
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Place};
+use crate::terminal::{Console, HintPlace};
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
 use clap::Args;
 use resume::to_remember;
@@ -140,7 +140,7 @@ async fn run_and_report(
     } else {
         let workspace = args.agent_run_args.session.workspace_kind();
         let labels = args.agent_run_args.labels();
-        let display = Display::new(console, Place::Ask, workspace, labels);
+        let display = Display::new(console, HintPlace::Ask, workspace, labels);
         let observer = display.observer();
         let replay = args.agent_run_args.session.replay();
         news = Some(CheckpointNews { display, replay });

@@ -68,7 +68,7 @@ async fn measure(args: &BenchArgs, sessions: usize, console: &Console) -> anyhow
         stopped_by = opened.stopped_by;
         settle(&held).await?;
         let memory = before.saturating_sub(available_memory()?);
-        steps.push(Step {
+        steps.push(LoadStep {
             sessions: held.len(),
             opening: opened.times,
             memory_per_session: memory as f64 / added.max(1) as f64 / 1e6,
@@ -98,7 +98,7 @@ async fn measure(args: &BenchArgs, sessions: usize, console: &Console) -> anyhow
     for session in held {
         session.close().await;
     }
-    let report = Report {
+    let report = ScaleReport {
         packages: host.has_packages(),
         alone,
         steps,
@@ -261,7 +261,7 @@ fn available_memory() -> anyhow::Result<u64> {
 }
 
 /// What was measured when so many sessions were open and idle.
-struct Step {
+struct LoadStep {
     sessions: usize,
     opening: Samples,
     memory_per_session: f64,
@@ -269,10 +269,10 @@ struct Step {
     beside: Samples,
 }
 
-struct Report {
+struct ScaleReport {
     packages: bool,
     alone: Samples,
-    steps: Vec<Step>,
+    steps: Vec<LoadStep>,
     stopped_by: Option<String>,
     active: usize,
     period: Duration,
@@ -283,7 +283,7 @@ struct Report {
     bounds: Vec<Bound>,
 }
 
-impl Report {
+impl ScaleReport {
     fn cores() -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
@@ -298,7 +298,7 @@ impl Report {
             "\nMany sessions, {preload}, {} cores. One session alone runs `{CELL}` in {} (p50).\n\n\
              | idle sessions | open one: p50 | p99 | memory of one more | cell of one beside them: p50 | p99 |\n\
              | --- | --- | --- | --- | --- | --- |\n",
-            Report::cores(),
+            ScaleReport::cores(),
             ms(self.alone.quantile(0.5)),
         );
         for step in &self.steps {
@@ -327,7 +327,7 @@ impl Report {
                 text,
                 "| {what} | {:.0} | {:.0} | {} | {} |",
                 cells.per_second(),
-                cells.per_second() / Report::cores() as f64,
+                cells.per_second() / ScaleReport::cores() as f64,
                 ms(cells.times.quantile(0.5)),
                 ms(cells.times.quantile(0.99)),
             );
@@ -361,7 +361,7 @@ impl Report {
             })
             .collect();
         json!({
-            "packages": self.packages, "cores": Report::cores(), "alone_ms": quantiles(&self.alone), "steps": steps,
+            "packages": self.packages, "cores": ScaleReport::cores(), "alone_ms": quantiles(&self.alone), "steps": steps,
             "active": self.active, "period_s": self.period.as_secs(), "paced": cells(&self.paced), "without_pause": cells(&self.busy),
             "closing_s": self.closing.as_secs_f64(), "stopped_by": self.stopped_by,
             "bounds": self.bounds.iter().map(Bound::to_json).collect::<Vec<_>>(),

@@ -205,13 +205,13 @@ impl Bench {
 
 impl Bench {
     pub(super) async fn idle_sessions(&self) -> anyhow::Result<Vec<f64>> {
-        const MANY: usize = 10;
+        const IDLE_SESSIONS: usize = 10;
         let mut held = vec![self.made_on_demand(1 << 30).await?];
         let mut values = Vec::new();
         for _ in 0..3 {
             settle(&held).await?;
             let before = descendant_memory();
-            for _ in 0..MANY {
+            for _ in 0..IDLE_SESSIONS {
                 held.push(self.made_on_demand(1 << 30).await?);
             }
             settle(&held).await?;
@@ -220,7 +220,7 @@ impl Bench {
                     "this user may not look at the memory of init and the standbys; run it as root"
                 );
             };
-            values.push(after.saturating_sub(before) as f64 / MANY as f64 / 1e6);
+            values.push(after.saturating_sub(before) as f64 / IDLE_SESSIONS as f64 / 1e6);
         }
         for session in held {
             session.close().await;

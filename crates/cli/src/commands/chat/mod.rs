@@ -10,7 +10,7 @@ use crate::args::ToolServers;
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, InputHistory, Place, Style};
+use crate::terminal::{Console, HintPlace, InputHistory, Style};
 use cellblock::agent::{Agent, Conversation};
 use clap::Args;
 use rustyline::completion::Completer;
@@ -97,7 +97,7 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
         output,
         display: Display::new(
             console,
-            Place::Chat,
+            HintPlace::Chat,
             args.agent_run_args.session.workspace_kind(),
             args.agent_run_args.labels(),
         ),
@@ -122,7 +122,7 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
         let Some(line) = line else {
             break;
         };
-        if runtime.block_on(chat.handle_line(line.trim(), &mut signals))? == Next::Quit {
+        if runtime.block_on(chat.handle_line(line.trim(), &mut signals))? == AfterLine::Quit {
             break;
         }
     }
@@ -132,17 +132,21 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
 
 /// What comes after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum AfterLine {
     Line,
     Quit,
 }
 
 impl Chat<'_> {
-    async fn handle_line(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<Next> {
+    async fn handle_line(
+        &mut self,
+        line: &str,
+        signals: &mut Signals,
+    ) -> anyhow::Result<AfterLine> {
         match SlashCommand::read(line) {
             _ if line.is_empty() => {}
             None => self.ask(line, signals).await?,
-            Some(Ok(SlashCommand::Quit)) => return Ok(Next::Quit),
+            Some(Ok(SlashCommand::Quit)) => return Ok(AfterLine::Quit),
             Some(Ok(command)) => {
                 if let Err(error) = self.run_command(command).await {
                     self.console.error(&error.to_string());
@@ -150,7 +154,7 @@ impl Chat<'_> {
             }
             Some(Err(problem)) => self.console.error(&problem),
         }
-        Ok(Next::Line)
+        Ok(AfterLine::Line)
     }
 
     /// Each question is a run of its own, kept and traced.

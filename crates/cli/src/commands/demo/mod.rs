@@ -15,7 +15,7 @@ use output::TourOutput;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steps::{DemoAction, DemoCell, FIRST, Step, WITH_PACKAGES, WITHOUT_PACKAGES};
+use steps::{DemoAction, DemoCell, FIRST, TourStep, WITH_PACKAGES, WITHOUT_PACKAGES};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -177,7 +177,7 @@ impl Tour {
     }
 
     /// Does what a step does.
-    async fn run_step(&mut self, step: &Step, current: &mut TourSession) -> anyhow::Result<()> {
+    async fn run_step(&mut self, step: &TourStep, current: &mut TourSession) -> anyhow::Result<()> {
         self.steps_done += 1;
         self.output.heading(self.steps_done, step.title)?;
         for action in step.actions {
@@ -197,7 +197,7 @@ impl Tour {
     /// Runs a cell. False when the rest of the step makes no sense any more.
     async fn run_cell(
         &mut self,
-        step: &Step,
+        step: &TourStep,
         demo: &DemoCell,
         current: &mut TourSession,
     ) -> anyhow::Result<bool> {
@@ -250,7 +250,7 @@ impl Tour {
 
     async fn undo(
         &mut self,
-        step: &Step,
+        step: &TourStep,
         count: usize,
         current: &mut TourSession,
     ) -> anyhow::Result<bool> {
@@ -265,7 +265,7 @@ impl Tour {
         .map(|undone| undone.is_some())
     }
 
-    async fn fork(&mut self, step: &Step, current: &mut TourSession) -> anyhow::Result<bool> {
+    async fn fork(&mut self, step: &TourStep, current: &mut TourSession) -> anyhow::Result<bool> {
         let rung = current.session.rung();
         if rung != Rung::Full {
             self.output.aside(&format!(
@@ -296,7 +296,7 @@ impl Tour {
     /// Says what came of something that is no cell, and how long it took.
     fn report<T>(
         &mut self,
-        step: &Step,
+        step: &TourStep,
         what: &str,
         took: Duration,
         outcome: Result<T, cellblock::Error>,

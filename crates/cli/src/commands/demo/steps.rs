@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One step.
-pub(crate) struct Step {
+pub(crate) struct TourStep {
     pub(crate) title: &'static str,
     pub(crate) actions: &'static [DemoAction],
 }
@@ -36,8 +36,8 @@ pub(crate) struct DemoCell {
 }
 
 /// What needs nothing but Python.
-pub(crate) const FIRST: &[Step] = &[
-    Step {
+pub(crate) const FIRST: &[TourStep] = &[
+    TourStep {
         title: "A session remembers",
         actions: &[
             DemoAction::Cell(DemoCell {
@@ -55,7 +55,7 @@ sum(abs(r - middle) > spread for r in readings)",
             }),
         ],
     },
-    Step {
+    TourStep {
         title: "An exception is explained, with the values at hand",
         actions: &[DemoAction::Cell(DemoCell {
             code: "\
@@ -81,7 +81,7 @@ share(100, people=0)",
             },
         })],
     },
-    Step {
+    TourStep {
         title: "The network is refused, and the refusal says why",
         actions: &[DemoAction::Cell(DemoCell {
             code: "\
@@ -98,7 +98,7 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
             },
         })],
     },
-    Step {
+    TourStep {
         title: "A cell that never ends is ended, even inside C code, and nothing is lost",
         actions: &[
             DemoAction::Cell(DemoCell {
@@ -122,7 +122,7 @@ deque(count(), maxlen=0)  # a loop in C that never looks up",
             }),
         ],
     },
-    Step {
+    TourStep {
         title: "A crash costs no variable",
         actions: &[
             DemoAction::Cell(DemoCell {
@@ -152,7 +152,7 @@ ctypes.string_at(0)  # a segmentation fault",
             }),
         ],
     },
-    Step {
+    TourStep {
         title: "A cell can be taken back, with its files",
         actions: &[
             DemoAction::Cell(DemoCell {
@@ -172,7 +172,7 @@ readings, os.path.exists(\"readings.txt\")",
             }),
         ],
     },
-    Step {
+    TourStep {
         title: "A fork tries something out, and the session does not notice",
         actions: &[
             DemoAction::Fork,
@@ -195,8 +195,8 @@ len(readings), next(numbers)",
 ];
 
 /// What shows the packages.
-pub(crate) const WITH_PACKAGES: &[Step] = &[
-    Step {
+pub(crate) const WITH_PACKAGES: &[TourStep] = &[
+    TourStep {
         title: "Real packages: a table in pandas",
         actions: &[DemoAction::Cell(DemoCell {
             code: "\
@@ -214,7 +214,7 @@ table.sort_values(\"degrees\", ascending=False)",
             },
         })],
     },
-    Step {
+    TourStep {
         title: "A plot is saved and listed",
         actions: &[DemoAction::Cell(DemoCell {
             code: "\
@@ -238,7 +238,7 @@ plt.show()",
 ];
 
 /// The plot without packages.
-pub(crate) const WITHOUT_PACKAGES: &[Step] = &[Step {
+pub(crate) const WITHOUT_PACKAGES: &[TourStep] = &[TourStep {
     title: "A plot is saved and listed",
     actions: &[DemoAction::Cell(DemoCell {
         code: "\

@@ -1,6 +1,6 @@
 //! `cellblock doctor --cluster`: how the servers of a cluster's engine are, and its nodes.
 
-use super::print::{Mark, Page};
+use super::print::{DoctorPage, Mark};
 use crate::args::EngineArgs;
 use crate::failure::Usage;
 use crate::process;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &EngineArgs, as_json: bool, console: &Console) -> anyhow
 }
 
 fn print(findings: &[Finding], console: &Console) -> std::io::Result<()> {
-    let page = Page { console };
+    let page = DoctorPage { console };
     page.heading("Cluster")?;
     for finding in findings {
         page.line(finding.mark, finding.name, &finding.text)?;

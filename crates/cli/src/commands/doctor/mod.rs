@@ -14,7 +14,7 @@ use crate::process;
 use crate::terminal::Console;
 use clap::Args;
 use fix::Consent;
-use report::Report;
+use report::DoctorReport;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCo
         fix::fix(consent, console)?;
     }
     let runtime = process::runtime_on_this_thread()?;
-    let report = runtime.block_on(Report::make(&args.python));
+    let report = runtime.block_on(DoctorReport::make(&args.python));
     if args.json {
         console.print_json(&report.to_json())?;
     } else {

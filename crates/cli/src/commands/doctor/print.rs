@@ -1,14 +1,14 @@
 //! The report for a person.
 
-use super::report::{NoPython, Report, SessionCheck, stands};
+use super::report::{DoctorReport, NoPython, SessionCheck, stands};
 use crate::terminal::{Console, Style, milliseconds, plural, size};
 use cellblock::env::{CJK_FONT_HINT, Environment, EnvironmentStatus};
 use cellblock::{Mechanism, Rung, Verdict, Wall};
 use std::io;
 
 /// Prints it, the most important first.
-pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
-    let page = Page { console };
+pub(crate) fn print(report: &DoctorReport, console: &Console) -> io::Result<()> {
+    let page = DoctorPage { console };
     page.rung(report)?;
     page.heading("Walls")?;
     for wall in Wall::ALL {
@@ -48,7 +48,7 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
 }
 
-pub(super) struct Page<'a> {
+pub(super) struct DoctorPage<'a> {
     pub(super) console: &'a Console,
 }
 
@@ -66,8 +66,8 @@ impl From<bool> for Mark {
     }
 }
 
-impl Page<'_> {
-    fn rung(&self, report: &Report) -> io::Result<()> {
+impl DoctorPage<'_> {
+    fn rung(&self, report: &DoctorReport) -> io::Result<()> {
         let (style, text) = match report.rung {
             Rung::Full => (Style::Good, "full: every wall stands"),
             Rung::Landlock => (
@@ -88,7 +88,7 @@ impl Page<'_> {
         }
     }
 
-    fn mechanisms(&self, report: &Report) -> io::Result<()> {
+    fn mechanisms(&self, report: &DoctorReport) -> io::Result<()> {
         let probe = match &report.probe {
             Ok(probe) => probe,
             Err(error) => return self.line(Mark::Bad, "probe", error),
@@ -130,7 +130,7 @@ impl Page<'_> {
         }
     }
 
-    fn python(&self, report: &Report) -> io::Result<()> {
+    fn python(&self, report: &DoctorReport) -> io::Result<()> {
         match &report.python {
             Ok(python) => {
                 let path = python.executable.display();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The findings. What could not be found out is an error text in its place; the examination itself never fails.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct DoctorReport {
     pub(crate) probe: Result<Probe, String>,
     pub(crate) rung: Rung,
     pub(crate) cgroups: Option<&'static str>,
@@ -44,8 +44,8 @@ pub(crate) struct Uv {
     pub(crate) version: String,
 }
 
-impl Report {
-    pub(crate) async fn make(args: &PythonArgs) -> Report {
+impl DoctorReport {
+    pub(crate) async fn make(args: &PythonArgs) -> DoctorReport {
         let probe = Probe::run().map_err(|error| error.to_string());
         let dirs = Dirs::from_process().map_err(|error| error.to_string());
         let python = find_interpreter(args.python.as_deref()).map_err(NoPython::from);
@@ -55,7 +55,7 @@ impl Report {
                 .map_err(|error| error.to_string()),
             Err(_) => Err("there is no Python to start".to_owned()),
         };
-        Report {
+        DoctorReport {
             // A session that ran is the proof; the probe only says what could be reached.
             rung: match (&session, &probe) {
                 (Ok(check), _) => check.rung,
@@ -194,7 +194,7 @@ fn version_of(uv: &Path) -> Option<Uv> {
     })
 }
 
-const POOL: usize = 2;
+const POOL_SESSIONS: usize = 2;
 /// Making a session takes milliseconds; a pool that is not full by then will not be.
 const POOL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -219,12 +219,15 @@ pub(crate) struct Pool {
 impl SessionCheck {
     pub(crate) async fn run(args: &PythonArgs) -> anyhow::Result<SessionCheck> {
         let begun = Instant::now();
-        let host = args.host_builder(Preload::None).pool(POOL).build()?;
+        let host = args
+            .host_builder(Preload::None)
+            .pool(POOL_SESSIONS)
+            .build()?;
         answer(&host).await?;
         let first_ms = milliseconds(begun);
         let runtime = host.runtime(&Isolation::default()).await?;
         let filling = Instant::now();
-        while runtime.pool().ready < POOL && filling.elapsed() < POOL_TIMEOUT {
+        while runtime.pool().ready < POOL_SESSIONS && filling.elapsed() < POOL_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let state = runtime.pool();

@@ -39,16 +39,16 @@ enum OutputLine {
 }
 
 /// A line for the thread, which is counted until it is written.
-type WaitingLine = (OutputLine, Waiting);
+type WaitingLine = (OutputLine, UnwrittenLine);
 
 impl Writer {
     /// Writes one line. When the reader is gone the line is lost, and the pipe is about to end.
     pub(crate) async fn send(&self, response: Response) {
         let line = response.to_line();
-        if self.direct.write(line.as_bytes()) {
+        if self.direct.try_write(line.as_bytes()) {
             return;
         }
-        let waiting = Waiting::new(&self.direct);
+        let waiting = UnwrittenLine::new(&self.direct);
         let size =
             u32::try_from(line.len()).map_or(MAX_WAITING_BYTES, |size| size.min(MAX_WAITING_BYTES));
         // The semaphore is never closed.
@@ -60,7 +60,7 @@ impl Writer {
     /// Writes the line that has a part of a file in it. It is read as it is written.
     pub(crate) async fn send_file(&self, id: Option<RequestId>, session: String, part: FilePart) {
         let line = OutputLine::File(id, session, part);
-        let waiting = Waiting::new(&self.direct);
+        let waiting = UnwrittenLine::new(&self.direct);
         let _ = self.lines.send(Some((line, waiting))).await;
     }
 
@@ -101,7 +101,7 @@ impl DirectOutput {
         clippy::disallowed_methods,
         reason = "a line of JSON, never to a terminal"
     )]
-    fn write(&self, line: &[u8]) -> bool {
+    fn try_write(&self, line: &[u8]) -> bool {
         if !self.is_pipe || line.len() > PIPE_BYTES {
             return false;
         }
@@ -128,16 +128,16 @@ fn has_room(output: impl AsFd) -> bool {
 
 /// A line that the thread has not written yet. As long as there is one, no later line is written past it.
 #[derive(Debug)]
-struct Waiting(Arc<DirectOutput>);
+struct UnwrittenLine(Arc<DirectOutput>);
 
-impl Waiting {
-    fn new(output: &Arc<DirectOutput>) -> Waiting {
+impl UnwrittenLine {
+    fn new(output: &Arc<DirectOutput>) -> UnwrittenLine {
         output.waiting.fetch_add(1, Ordering::SeqCst);
-        Waiting(Arc::clone(output))
+        UnwrittenLine(Arc::clone(output))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for UnwrittenLine {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
@@ -145,17 +145,17 @@ impl Drop for Waiting {
 
 /// For which reader lines are written.
 #[derive(Clone, Copy)]
-enum Reader {
+enum OutputReader {
     Person,
     Program,
 }
 
 impl OutputLine {
-    fn write_to(self, out: &mut impl Write, reader: Reader) -> io::Result<()> {
+    fn write_to(self, out: &mut impl Write, reader: OutputReader) -> io::Result<()> {
         match self {
             OutputLine::Text(line, _room) => match reader {
-                Reader::Person => out.write_all(visible_json(&line).as_bytes()),
-                Reader::Program => out.write_all(line.as_bytes()),
+                OutputReader::Person => out.write_all(visible_json(&line).as_bytes()),
+                OutputReader::Program => out.write_all(line.as_bytes()),
             },
             // A part of a file is base64.
             OutputLine::File(id, session, part) => {
@@ -203,9 +203,9 @@ fn write_all(
 ) -> io::Result<()> {
     // A person who tries the pipe at a terminal sees what programs get, but what is hidden in it is escaped.
     let reader = if io::stdout().is_terminal() {
-        Reader::Person
+        OutputReader::Person
     } else {
-        Reader::Program
+        OutputReader::Program
     };
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     write_lines(waiting, gate, &mut out, reader)
@@ -215,7 +215,7 @@ fn write_lines(
     waiting: &mut mpsc::Receiver<Option<WaitingLine>>,
     gate: &Mutex<()>,
     out: &mut impl Write,
-    reader: Reader,
+    reader: OutputReader,
 ) -> io::Result<()> {
     let mut next = waiting.blocking_recv();
     while let Some(Some(line)) = next {
@@ -234,7 +234,7 @@ fn write_together(
     waiting: &mut mpsc::Receiver<Option<WaitingLine>>,
     gate: &Mutex<()>,
     out: &mut impl Write,
-    reader: Reader,
+    reader: OutputReader,
 ) -> io::Result<Option<Option<WaitingLine>>> {
     let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
     let mut unflushed = Vec::new();
@@ -319,11 +319,11 @@ mod direct_output_tests {
         let output = Arc::clone(&direct);
         let thread = thread::spawn(move || {
             let mut out = Vec::new();
-            write_lines(&mut waiting, &output.gate, &mut out, Reader::Program).unwrap();
+            write_lines(&mut waiting, &output.gate, &mut out, OutputReader::Program).unwrap();
             out
         });
         let line = OutputLine::Text("long\n".to_owned(), None);
-        let line = Some((line, Waiting::new(&direct)));
+        let line = Some((line, UnwrittenLine::new(&direct)));
         lines.blocking_send(line).unwrap();
         let begun = Instant::now();
         while direct.waiting.load(Ordering::SeqCst) > 0 || direct.gate.try_lock().is_err() {

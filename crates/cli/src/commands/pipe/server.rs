@@ -9,7 +9,7 @@ use super::output::Writer;
 use super::processes;
 use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
-use super::session_task::{CallAnswer, Queued, SessionState};
+use super::session_task::{CallAnswer, QueuedOperation, SessionState};
 use crate::terminal::Console;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
@@ -42,7 +42,7 @@ pub(crate) struct PipeServer {
     pub(crate) agents: Agents,
     /// For what runs of agents tell a person, on standard error.
     pub(crate) console: Console,
-    sessions: Mutex<HashMap<String, Entry>>,
+    sessions: Mutex<HashMap<String, NamedSession>>,
     /// States of sessions that were kept aside, by name.
     snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
     waiting_bytes: Arc<AtomicUsize>,
@@ -54,10 +54,10 @@ pub(crate) struct PipeServer {
 
 /// A session and the queue of its task. When the queue is dropped, the task finishes the requests in it and ends.
 #[derive(Debug)]
-struct Entry {
+struct NamedSession {
     state: Arc<Mutex<SessionState>>,
     /// `None` when no more requests will come.
-    queue: Option<mpsc::UnboundedSender<Queued>>,
+    queue: Option<mpsc::UnboundedSender<QueuedOperation>>,
 }
 
 impl PipeServer {
@@ -149,7 +149,11 @@ impl PipeServer {
     }
 
     /// Forgets a session that was closed, unless something was asked of it in the meantime. A new one of that name may then come.
-    pub(crate) fn forget(&self, name: &str, queue: &mpsc::UnboundedReceiver<Queued>) -> bool {
+    pub(crate) fn forget(
+        &self,
+        name: &str,
+        queue: &mpsc::UnboundedReceiver<QueuedOperation>,
+    ) -> bool {
         let mut sessions = lock(&self.sessions);
         let is_unused = queue.is_empty();
         if is_unused {
@@ -242,7 +246,7 @@ impl PipeServer {
         drop(state);
         if let Some(queue) = &entry.queue {
             // The task is there as long as its entry is.
-            let _ = queue.send(Queued {
+            let _ = queue.send(QueuedOperation {
                 id,
                 operation,
                 _share: share,
@@ -373,7 +377,7 @@ impl PipeServer {
         TaskCount::new(&self.tasks)
     }
 
-    fn add_session(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
+    fn add_session(self: &Arc<Self>, name: &str, session: Option<Session>) -> NamedSession {
         let (queue, requests) = mpsc::unbounded_channel();
         let state = Arc::new(Mutex::new(SessionState::default()));
         if let Some(session) = &session {
@@ -392,7 +396,7 @@ impl PipeServer {
             drop(counted);
         });
         let queue = Some(queue);
-        Entry { state, queue }
+        NamedSession { state, queue }
     }
 }
 

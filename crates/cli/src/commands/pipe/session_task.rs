@@ -18,7 +18,7 @@ const INTERRUPT_ARRIVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// A request that waits for its turn.
 #[derive(Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedOperation {
     pub(crate) id: Option<RequestId>,
     pub(crate) operation: Operation,
     pub(crate) _share: MemoryShare,
@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     name: String,
     state: Arc<Mutex<SessionState>>,
     session: Option<Session>,
-    queue: mpsc::UnboundedReceiver<Queued>,
+    queue: mpsc::UnboundedReceiver<QueuedOperation>,
 ) {
     let task = SessionTask {
         server,
@@ -62,13 +62,13 @@ enum Slot {
 }
 
 /// Whether the name is still in use.
-enum Next {
+enum NameUse {
     Open,
     Closed,
 }
 
 impl SessionTask {
-    async fn serve(mut self, mut queue: mpsc::UnboundedReceiver<Queued>) {
+    async fn serve(mut self, mut queue: mpsc::UnboundedReceiver<QueuedOperation>) {
         loop {
             let queued = tokio::select! {
                 queued = queue.recv() => queued,
@@ -77,31 +77,32 @@ impl SessionTask {
                     continue;
                 }
             };
-            let Some(Queued { id, operation, .. }) = queued.filter(|_| !self.server.is_stopping())
+            let Some(QueuedOperation { id, operation, .. }) =
+                queued.filter(|_| !self.server.is_stopping())
             else {
                 break;
             };
             let next = self.dispatch(id, operation).await;
-            if matches!(next, Next::Closed) && self.server.forget(&self.name, &queue) {
+            if matches!(next, NameUse::Closed) && self.server.forget(&self.name, &queue) {
                 return;
             }
         }
         self.close().await;
     }
 
-    async fn dispatch(&mut self, id: Option<RequestId>, operation: Operation) -> Next {
+    async fn dispatch(&mut self, id: Option<RequestId>, operation: Operation) -> NameUse {
         let (outcome, next) = match operation {
             Operation::Close => {
                 self.close().await;
-                (Ok(OperationAnswer::Value(json!({}))), Next::Closed)
+                (Ok(OperationAnswer::Value(json!({}))), NameUse::Closed)
             }
             Operation::Open(options) => {
                 let opened = self.open_anew(*options).await;
-                (opened.map(OperationAnswer::Value), Next::Open)
+                (opened.map(OperationAnswer::Value), NameUse::Open)
             }
             Operation::Run(cell) => match self.run(&id, cell).await {
-                Ok(()) => return Next::Open,
-                Err(error) => (Err(error), Next::Open),
+                Ok(()) => return NameUse::Open,
+                Err(error) => (Err(error), NameUse::Open),
             },
             operation if is_about_processes(&operation) => match self.session().await {
                 Ok(_) => {
@@ -114,27 +115,27 @@ impl SessionTask {
                         // The task is there as long as the session is open.
                         let _ = queue.send(request);
                     }
-                    return Next::Open;
+                    return NameUse::Open;
                 }
-                Err(error) => (Err(error), Next::Open),
+                Err(error) => (Err(error), NameUse::Open),
             },
             Operation::Freeze { name } => {
                 let frozen = self.freeze(name).await;
-                (frozen.map(OperationAnswer::Value), Next::Open)
+                (frozen.map(OperationAnswer::Value), NameUse::Open)
             }
             Operation::OpenFrom { snapshot } => {
                 let opened = self.server.open_from(&snapshot).await;
                 let answer =
                     opened.map(|session| OperationAnswer::Value(json!(Opened { session })));
-                (answer, Next::Open)
+                (answer, NameUse::Open)
             }
             Operation::Discard { snapshot } => {
                 let discarded = self.server.discard(&snapshot).await;
                 let answer = discarded.map(|()| OperationAnswer::Value(json!({})));
-                (answer, Next::Open)
+                (answer, NameUse::Open)
             }
-            Operation::Fork => (self.fork().await.map(OperationAnswer::Value), Next::Open),
-            operation => (self.ask(operation).await, Next::Open),
+            Operation::Fork => (self.fork().await.map(OperationAnswer::Value), NameUse::Open),
+            operation => (self.ask(operation).await, NameUse::Open),
         };
         send_outcome(&self.server.writer, id, self.name.clone(), outcome).await;
         next

@@ -1,12 +1,12 @@
 //! The forks of the session behind the prompt, and what it can go back to.
 
-use super::shell::{Next, Shell};
+use super::shell::{AfterInput, Shell};
 use crate::terminal::{next_crash, size};
 use cellblock::{CheckpointList, Session};
 
 impl Shell {
     /// Makes a fork and goes on in it. The session that was left stays as it is.
-    pub(crate) async fn fork(&mut self) -> anyhow::Result<Next> {
+    pub(crate) async fn fork(&mut self) -> anyhow::Result<AfterInput> {
         let begun = std::time::Instant::now();
         let fork = match self.session.fork().await {
             Ok(fork) => fork,
@@ -19,11 +19,11 @@ impl Shell {
             self.session.id()
         ));
         self.say_dim(&format!("its files are in {}", self.workspace().display()));
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
     /// Goes on in another session; without a name, lists them.
-    pub(crate) async fn switch(&mut self, name: &str) -> anyhow::Result<Next> {
+    pub(crate) async fn switch(&mut self, name: &str) -> anyhow::Result<AfterInput> {
         if name.is_empty() {
             return self.list_sessions();
         }
@@ -38,11 +38,11 @@ impl Shell {
                 "there is no session {name}; %switch lists what there is"
             ));
         }
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
     /// Whether the next cell is safe, and what can be gone back to.
-    pub(crate) async fn checkpoints(&mut self) -> anyhow::Result<Next> {
+    pub(crate) async fn checkpoints(&mut self) -> anyhow::Result<AfterInput> {
         let CheckpointList { state, entries } = match self.session.checkpoints().await {
             Ok(answer) => answer,
             Err(error) => return self.recover(error.into()).await,
@@ -57,10 +57,10 @@ impl Shell {
             let line = format!("{place:<16} {:>10} of its own", size(entry.bytes));
             self.console().print_line(&line)?;
         }
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
-    fn list_sessions(&self) -> anyhow::Result<Next> {
+    fn list_sessions(&self) -> anyhow::Result<AfterInput> {
         for session in self.others.iter().chain([&self.session]) {
             let mark = if session.id() == self.session.id() {
                 '*'
@@ -74,7 +74,7 @@ impl Shell {
             );
             self.console().print_line(&line)?;
         }
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
     /// Puts the session aside for another, and returns its name.

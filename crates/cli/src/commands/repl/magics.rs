@@ -1,6 +1,6 @@
 //! The commands that begin with `%`.
 
-use super::shell::{Next, Shell, Timing};
+use super::shell::{AfterInput, Shell, Timing};
 use crate::terminal::{Style, size};
 use std::process::ExitCode;
 
@@ -104,20 +104,20 @@ pub(crate) const MAGICS: &[Magic] = &[
 ];
 
 /// Does what a line that begins with `%` says. A second `%` makes the lines below it the code: `%%time`.
-pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<Next> {
+pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<AfterInput> {
     let line = input.strip_prefix('%').unwrap_or(input);
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if input.starts_with('%') && !matches!(name, "time" | "timeit") {
         shell.console().error(&format!(
             "there is no %%{name}; there are %%time and %%timeit"
         ));
-        return Ok(Next::Go);
+        return Ok(AfterInput::Go);
     }
     let Some(magic) = MAGICS.iter().find(|magic| magic.name == name) else {
         shell
             .console()
             .error(&format!("there is no %{name}; %help lists what there is"));
-        return Ok(Next::Go);
+        return Ok(AfterInput::Go);
     };
     match magic.action {
         MagicAction::Vars => variables(shell).await,
@@ -126,7 +126,7 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
             shell
                 .console()
                 .error(&format!("%{name} needs code: %{name} sum(range(10**6))"));
-            Ok(Next::Go)
+            Ok(AfterInput::Go)
         }
         MagicAction::TimeIt => match TimedStatement::parse(rest.trim()) {
             Some(timed) => shell.run_cell(&timed.code(), Timing::Hidden).await,
@@ -134,7 +134,7 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
                 shell.console().error(
                     "%timeit takes a number of runs and of repetitions before the code: %timeit -n 100 -r 3 sum(range(10))",
                 );
-                Ok(Next::Go)
+                Ok(AfterInput::Go)
             }
         },
         MagicAction::Time => shell.run_cell(rest.trim(), Timing::Shown).await,
@@ -147,7 +147,7 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
                     shell
                         .console()
                         .error("%undo takes a number of cells: %undo 2");
-                    Ok(Next::Go)
+                    Ok(AfterInput::Go)
                 }
             },
         },
@@ -156,7 +156,7 @@ pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<
         MagicAction::Switch => shell.switch(rest.trim()).await,
         MagicAction::Pip => install(shell, rest).await,
         MagicAction::Help => help(shell),
-        MagicAction::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
+        MagicAction::Quit => Ok(AfterInput::Quit(ExitCode::SUCCESS)),
     }
 }
 
@@ -230,14 +230,14 @@ fn python_text(text: &str) -> String {
 }
 
 /// The person at the prompt has agreed by typing it.
-async fn install(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
+async fn install(shell: &mut Shell, line: &str) -> anyhow::Result<AfterInput> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let packages = match words.split_first() {
         Some((&"install", packages)) if !packages.is_empty() => packages,
         _ => {
             let only = "%pip only installs: %pip install httpx 'polars>=1.0'";
             shell.console().error(only);
-            return Ok(Next::Go);
+            return Ok(AfterInput::Go);
         }
     };
     let bare = packages.iter().map(|word| word.trim_matches(['\'', '"']));
@@ -251,10 +251,10 @@ async fn install(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
             }
         }
     }
-    Ok(Next::Go)
+    Ok(AfterInput::Go)
 }
 
-async fn variables(shell: &mut Shell) -> anyhow::Result<Next> {
+async fn variables(shell: &mut Shell) -> anyhow::Result<AfterInput> {
     let variables = match shell.session().vars().await {
         Ok(variables) => variables,
         Err(error) => return shell.recover(error.into()).await,
@@ -274,10 +274,10 @@ async fn variables(shell: &mut Shell) -> anyhow::Result<Next> {
     if variables.is_empty() {
         console.say(&console.on_err(Style::Dim, "no variables"));
     }
-    Ok(Next::Go)
+    Ok(AfterInput::Go)
 }
 
-async fn files(shell: &mut Shell) -> anyhow::Result<Next> {
+async fn files(shell: &mut Shell) -> anyhow::Result<AfterInput> {
     let files = match shell.session().list_files().await {
         Ok(files) => files,
         Err(error) => return shell.recover(error.into()).await,
@@ -291,10 +291,10 @@ async fn files(shell: &mut Shell) -> anyhow::Result<Next> {
     if files.is_empty() {
         console.say(&console.on_err(Style::Dim, "no files"));
     }
-    Ok(Next::Go)
+    Ok(AfterInput::Go)
 }
 
-fn help(shell: &Shell) -> anyhow::Result<Next> {
+fn help(shell: &Shell) -> anyhow::Result<AfterInput> {
     for magic in MAGICS {
         shell
             .console()
@@ -312,7 +312,7 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
     shell
         .console()
         .print_line("Anything else is Python. Plots are saved in the workspace, below plots/.")?;
-    Ok(Next::Go)
+    Ok(AfterInput::Go)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use cellblock::Preload;
 use clap::Args;
 use editor::{Editor, Prompt, Typed};
 use questions::Questions;
-use shell::Next;
+use shell::AfterInput;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -101,8 +101,8 @@ fn read_terminal(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCod
             Typed::Nothing => {}
             Typed::End => return Ok(ExitCode::SUCCESS),
             Typed::Input(text) => match runtime.block_on(shell.run_input(&text))? {
-                Next::Go => {}
-                Next::Quit(status) => return Ok(status),
+                AfterInput::Go => {}
+                AfterInput::Quit(status) => return Ok(status),
             },
         }
     }
@@ -130,7 +130,7 @@ fn read_stdin(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> 
                 Some(magic) => format!("{magic}\n{cell}"),
                 None => cell,
             };
-            if let Next::Quit(status) = runtime.block_on(shell.run_input(&cell))? {
+            if let AfterInput::Quit(status) = runtime.block_on(shell.run_input(&cell))? {
                 return Ok(status);
             }
         }

@@ -9,7 +9,7 @@ use crate::cell_run::{
 };
 use crate::failure;
 use crate::terminal::{
-    CheckpointNotice, Console, EnvironmentBar, Place, Style, WorkspaceKind, milliseconds,
+    CheckpointNotice, Console, EnvironmentBar, HintPlace, Style, WorkspaceKind, milliseconds,
     next_crash, print_restored, size,
 };
 use anyhow::Context as _;
@@ -54,7 +54,7 @@ pub(crate) struct Shell {
 }
 
 /// What comes after an input.
-pub(crate) enum Next {
+pub(crate) enum AfterInput {
     /// The next one.
     Go,
     /// Nothing more.
@@ -160,7 +160,7 @@ impl Shell {
     }
 
     /// Runs a cell or a line of the shell, or does what a magic says.
-    pub(crate) async fn run_input(&mut self, input: &str) -> anyhow::Result<Next> {
+    pub(crate) async fn run_input(&mut self, input: &str) -> anyhow::Result<AfterInput> {
         if let Some(line) = input.strip_prefix('%') {
             return magics::run_magic(self, line).await;
         }
@@ -169,7 +169,7 @@ impl Shell {
             return self.run_cell(&code, Timing::Hidden).await;
         }
         if matches!(input.trim(), "exit" | "exit()" | "quit" | "quit()") {
-            return Ok(Next::Quit(ExitCode::SUCCESS));
+            return Ok(AfterInput::Quit(ExitCode::SUCCESS));
         }
         if let Some(line) = HelpLine::parse(input) {
             return self.show_help(&line).await;
@@ -178,12 +178,12 @@ impl Shell {
     }
 
     /// Prints what is known of an object, without running code.
-    async fn show_help(&mut self, line: &HelpLine<'_>) -> anyhow::Result<Next> {
+    async fn show_help(&mut self, line: &HelpLine<'_>) -> anyhow::Result<AfterInput> {
         let asking = self.session.inspect_at(line.cursor(), line.detail);
         let help = match self.signals.or(asking).await {
             Ok(Ok(help)) => help,
             Ok(Err(error)) => return self.recover(error.into()).await,
-            Err(_) => return Ok(Next::Go),
+            Err(_) => return Ok(AfterInput::Go),
         };
         match help.mime.text("text/plain") {
             Some(text) => self
@@ -196,10 +196,14 @@ impl Shell {
                 ));
             }
         }
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
-    pub(crate) async fn run_cell(&mut self, code: &str, timing: Timing) -> anyhow::Result<Next> {
+    pub(crate) async fn run_cell(
+        &mut self,
+        code: &str,
+        timing: Timing,
+    ) -> anyhow::Result<AfterInput> {
         let cell_runner = CellRunner {
             console: &self.console,
             show: ShowOutput::Live,
@@ -216,13 +220,13 @@ impl Shell {
         {
             Ok(finished) => finished,
             Err(CellStop::Signal(signal)) => {
-                return Ok(Next::Quit(ExitCode::from(128 + signal as u8)));
+                return Ok(AfterInput::Quit(ExitCode::from(128 + signal as u8)));
             }
             Err(CellStop::Output(error)) => return Err(failure::output(error)),
             Err(CellStop::Ended(message)) => return self.reopen(&message).await,
             Err(CellStop::Error(error)) => {
                 self.console.error(&error.to_string());
-                return Ok(Next::Go);
+                return Ok(AfterInput::Go);
             }
         };
         self.print_result(&finished, timing).await?;
@@ -232,11 +236,11 @@ impl Shell {
             StateOutcome::Restored => {
                 print_restored(&finished.result.state, &self.console);
                 self.report_checkpoint().await;
-                Ok(Next::Go)
+                Ok(AfterInput::Go)
             }
             StateOutcome::Kept => {
                 self.report_checkpoint().await;
-                Ok(Next::Go)
+                Ok(AfterInput::Go)
             }
         }
     }
@@ -259,7 +263,7 @@ impl Shell {
         self.is_armed
     }
 
-    pub(crate) async fn reset(&mut self) -> anyhow::Result<Next> {
+    pub(crate) async fn reset(&mut self) -> anyhow::Result<AfterInput> {
         match self.session.reset().await {
             Ok(()) => {
                 self.load_names().await;
@@ -268,14 +272,14 @@ impl Shell {
                         .console
                         .on_err(Style::Dim, "all variables are forgotten"),
                 );
-                Ok(Next::Go)
+                Ok(AfterInput::Go)
             }
             Err(error) => self.recover(error.into()).await,
         }
     }
 
     /// Takes back the last cells.
-    pub(crate) async fn undo(&mut self, count: usize) -> anyhow::Result<Next> {
+    pub(crate) async fn undo(&mut self, count: usize) -> anyhow::Result<AfterInput> {
         match self.session.undo(count).await {
             Ok(undone) => {
                 self.load_names().await;
@@ -288,7 +292,7 @@ impl Shell {
                     self.console
                         .note(&self.console.on_err(Style::Warning, "not restored:"), what);
                 }
-                Ok(Next::Go)
+                Ok(AfterInput::Go)
             }
             Err(error) => self.recover(error.into()).await,
         }
@@ -307,16 +311,16 @@ impl Shell {
     }
 
     /// Tells of an error; when it means that the session is over, opens another.
-    pub(crate) async fn recover(&mut self, error: cellblock::Error) -> anyhow::Result<Next> {
+    pub(crate) async fn recover(&mut self, error: cellblock::Error) -> anyhow::Result<AfterInput> {
         if error.code() == "ended" {
             return self.reopen(&error.to_string()).await;
         }
         self.console.error(&error.to_string());
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
     /// Opens another session in the same workspace.
-    async fn reopen(&mut self, reason: &str) -> anyhow::Result<Next> {
+    async fn reopen(&mut self, reason: &str) -> anyhow::Result<AfterInput> {
         self.session.close().await;
         self.session = self.host.open(self.options.clone()).await?;
         self.current.replace(&self.session);
@@ -326,7 +330,7 @@ impl Shell {
         let note =
             format!("{reason}; a new one was started: its variables are gone, its files are there");
         self.console.note(&label, &note);
-        Ok(Next::Go)
+        Ok(AfterInput::Go)
     }
 
     async fn print_result(&self, finished: &FinishedCell, timing: Timing) -> io::Result<()> {
@@ -335,7 +339,7 @@ impl Shell {
             Some(_) => WorkspaceKind::Fresh,
             None => WorkspaceKind::Named,
         };
-        print_outcome(finished, limit, Place::Repl, workspace, &self.console)?;
+        print_outcome(finished, limit, HintPlace::Repl, workspace, &self.console)?;
         print_files(finished, self.workspace(), &self.console);
         save_and_name_plots(finished, &self.session, &self.console).await;
         if timing == Timing::Shown {

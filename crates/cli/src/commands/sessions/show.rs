@@ -32,7 +32,7 @@ pub(super) fn run(
     if args.json {
         console.print_json(&as_json(&journal))?;
     } else {
-        Page { console }.print(&journal)?;
+        JournalPage { console }.print(&journal)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,11 +63,11 @@ fn as_json(journal: &Journal) -> Value {
     })
 }
 
-struct Page<'a> {
+struct JournalPage<'a> {
     console: &'a Console,
 }
 
-impl Page<'_> {
+impl JournalPage<'_> {
     fn print(&self, journal: &Journal) -> io::Result<()> {
         let console = self.console;
         let opened = &journal.opened;

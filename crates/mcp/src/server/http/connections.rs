@@ -19,7 +19,7 @@ const MAX_NEW: usize = 256;
 /// How long a new connection is left open, while there are not [too many](MAX_NEW) of them.
 const TIME_FOR_A_REQUEST: Duration = Duration::from_millis(200);
 /// How long a connection may take to send the token.
-const AUTHENTICATION_LIMIT: Duration = Duration::from_secs(5);
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Counts the connections of a server. Clones share the count.
 #[derive(Clone)]
@@ -146,7 +146,7 @@ impl ConnectionSlot {
             biased;
             () = self.is_authenticated.cancelled() => std::future::pending().await,
             () = self.evicted_by_newer.cancelled() => {}
-            () = tokio::time::sleep(AUTHENTICATION_LIMIT) => {}
+            () = tokio::time::sleep(AUTHENTICATION_TIMEOUT) => {}
         }
     }
 }

@@ -36,7 +36,7 @@ const SESSION: &str = "mcp-session-id";
 /// The longest head of a request, and what is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a client that has shown the token may take to send the head of its next request.
-const HEAD_LIMIT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connections may take to end when the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,11 +46,11 @@ const RETRY_SECONDS: u16 = 5;
 tokio::task_local! {
     /// Why the request that is answered is refused: the protocol's library reads its body and makes the handler of its client, and replies to
     /// every failure of that with status 500.
-    static REFUSAL: RefCell<Option<Refusal>>;
+    static REFUSAL: RefCell<Option<HttpRefusal>>;
 }
 
 /// Why a request is refused.
-enum Refusal {
+enum HttpRefusal {
     /// There is no place for the client.
     NoPlace(String),
     TooLarge,
@@ -148,8 +148,9 @@ impl Server {
         let new_client = move || {
             let handler = server.new_client().map_err(|reason| {
                 // Outside of a request there is no reply to change.
-                let _ = REFUSAL
-                    .try_with(|refusal| refusal.replace(Some(Refusal::NoPlace(reason.clone()))));
+                let _ = REFUSAL.try_with(|refusal| {
+                    refusal.replace(Some(HttpRefusal::NoPlace(reason.clone())))
+                });
                 io::Error::other(reason)
             })?;
             Ok(handler.with_sessions())
@@ -204,7 +205,7 @@ impl HttpEndpoint {
         }
         let too_large = || {
             // The body is read where the request is answered.
-            let _ = REFUSAL.try_with(|refusal| refusal.replace(Some(Refusal::TooLarge)));
+            let _ = REFUSAL.try_with(|refusal| refusal.replace(Some(HttpRefusal::TooLarge)));
         };
         let request = request.map(|body| BoundedBody::new(body, too_large));
         let replying = async {
@@ -213,8 +214,8 @@ impl HttpEndpoint {
         };
         let (reply, refusal) = REFUSAL.scope(RefCell::default(), replying).await;
         match refusal {
-            Some(Refusal::NoPlace(reason)) => return unavailable(&reason),
-            Some(Refusal::TooLarge) => {
+            Some(HttpRefusal::NoPlace(reason)) => return unavailable(&reason),
+            Some(HttpRefusal::TooLarge) => {
                 let reason = bounded_messages::refusal(TooLarge::Memory);
                 // The rest of the body is not read.
                 return closing(plain(StatusCode::PAYLOAD_TOO_LARGE, &reason));
@@ -254,7 +255,7 @@ async fn serve_connection(stream: TcpStream, handler: RequestHandler, slot: Arc<
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), answer);
     // A connection that breaks is the client's loss only.

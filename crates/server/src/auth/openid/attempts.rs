@@ -32,7 +32,7 @@ pub(crate) struct Begun {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct BegunLogin {
     state: [u8; 32],
     /// The hash of the cookie: another browser cannot end the login.
     binding: [u8; 32],
@@ -43,7 +43,7 @@ struct Kept {
 /// The logins that were begun, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<BegunLogin>>,
 }
 
 impl Attempts {
@@ -59,7 +59,7 @@ impl Attempts {
         if kept.len() >= MAX_ATTEMPTS {
             kept.pop_front();
         }
-        kept.push_back(Kept {
+        kept.push_back(BegunLogin {
             state: hash_of(&begun.state),
             binding: hash_of(&begun.binding),
             since: Instant::now(),
@@ -83,7 +83,7 @@ impl Attempts {
         kept.remove(at).map(|kept| kept.attempt)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<BegunLogin>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

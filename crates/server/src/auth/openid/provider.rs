@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// How long an answer of the provider may take.
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The most memory that it may take once it is parsed.
 const MAX_ANSWER_MEMORY: usize = 16 << 20;
@@ -146,7 +146,7 @@ fn client() -> Result<reqwest::Client, OpenIdError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
-        .timeout(ANSWER_LIMIT)
+        .timeout(ANSWER_TIMEOUT)
         .build()
         .map_err(|error| OpenIdError::Provider(error.to_string()))
 }

@@ -35,23 +35,28 @@ struct Measured {
 
 /// What is measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Experiment {
     Throughput,
     Latency,
     Failover,
     Moves,
 }
 
-impl Part {
-    const ALL: [Part; 4] = [Part::Throughput, Part::Latency, Part::Failover, Part::Moves];
+impl Experiment {
+    const ALL: [Experiment; 4] = [
+        Experiment::Throughput,
+        Experiment::Latency,
+        Experiment::Failover,
+        Experiment::Moves,
+    ];
 
     /// The beginning of the names of its rows.
     fn name(self) -> &'static str {
         match self {
-            Part::Throughput => "throughput",
-            Part::Latency => "latency",
-            Part::Failover => "failover",
-            Part::Moves => "move",
+            Experiment::Throughput => "throughput",
+            Experiment::Latency => "latency",
+            Experiment::Failover => "failover",
+            Experiment::Moves => "move",
         }
     }
 }
@@ -81,7 +86,7 @@ async fn measure(args: &BenchArgs, console: &Console) -> anyhow::Result<ExitCode
         time: Duration::from_secs(if args.quick { 2 } else { 8 }),
     };
     let mut measured = Vec::new();
-    for part in Part::ALL {
+    for part in Experiment::ALL {
         let is_wanted = |wanted: &String| part.name().contains(wanted.as_str());
         if args.only.as_ref().is_some_and(|wanted| !is_wanted(wanted)) {
             continue;
@@ -90,10 +95,10 @@ async fn measure(args: &BenchArgs, console: &Console) -> anyhow::Result<ExitCode
             console.say(&format!("measuring: {}", part.name()));
         }
         measured.extend(match part {
-            Part::Throughput => bench.throughput().await?,
-            Part::Latency => bench.latency().await?,
-            Part::Failover => bench.failover().await?,
-            Part::Moves => bench.moves().await?,
+            Experiment::Throughput => bench.throughput().await?,
+            Experiment::Latency => bench.latency().await?,
+            Experiment::Failover => bench.failover().await?,
+            Experiment::Moves => bench.moves().await?,
         });
     }
     anyhow::ensure!(
@@ -139,7 +144,7 @@ fn table(measured: &[Measured], console: &Console) -> String {
 }
 
 impl Measured {
-    fn new(part: Part, what: &str, unit: &'static str, values: Vec<f64>) -> Measured {
+    fn new(part: Experiment, what: &str, unit: &'static str, values: Vec<f64>) -> Measured {
         Measured {
             name: format!("{}: {what}", part.name()),
             unit,
@@ -204,7 +209,7 @@ impl ClusterBench<'_> {
 
     /// Sessions that are opened and cells that run each second, over one, two and three nodes.
     async fn throughput(&self) -> anyhow::Result<Vec<Measured>> {
-        let part = Part::Throughput;
+        let part = Experiment::Throughput;
         let mut rows = Vec::new();
         let mut of_one = (f64::NAN, f64::NAN);
         for count in 1..=MAX_NODES {
@@ -304,7 +309,7 @@ impl ClusterBench<'_> {
         };
         let (by_cluster, by_other) = (added(0, 1), added(1, 2));
         let [alone, own, other] = times;
-        let row = |what: &str, values| Measured::new(Part::Latency, what, "ms", values);
+        let row = |what: &str, values| Measured::new(Experiment::Latency, what, "ms", values);
         Ok(vec![
             row("cell `x = 1` on a server alone", alone),
             row("the same on the session's own node", own),
@@ -333,7 +338,7 @@ impl ClusterBench<'_> {
         }
         let what = "`kill -9` of the session's node to the answer of its next cell";
         Ok(vec![
-            Measured::new(Part::Failover, what, "ms", values).promised(3_000.0),
+            Measured::new(Experiment::Failover, what, "ms", values).promised(3_000.0),
         ])
     }
 
@@ -366,7 +371,7 @@ impl ClusterBench<'_> {
             through.set_state(&owner, "ready").await?;
             through.close(&session).await?;
         }
-        let row = |what: &str, values| Measured::new(Part::Moves, what, "ms", values);
+        let row = |what: &str, values| Measured::new(Experiment::Moves, what, "ms", values);
         Ok(vec![
             row("the longest cell while its session is moved", values),
             row("all cells meanwhile", usual),

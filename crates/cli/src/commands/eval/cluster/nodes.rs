@@ -46,7 +46,7 @@ pub(super) struct NodeRequest<'a> {
 
 /// The answer of a node.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct NodeResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
@@ -89,7 +89,7 @@ impl<'a> NodeRequest<'a> {
     }
 }
 
-impl Answer {
+impl NodeResponse {
     /// The body as JSON; null if it is none.
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -139,12 +139,15 @@ impl Nodes {
     }
 
     /// Sends a request to the first node that answers, and waits where a node asks for it. The error says what the last node did.
-    pub(super) async fn send(&self, request: &NodeRequest<'_>) -> Result<Answer, String> {
+    pub(super) async fn send(&self, request: &NodeRequest<'_>) -> Result<NodeResponse, String> {
         self.send_within(request, SUBMIT_TIMEOUT).await
     }
 
     /// Sends a request to each node at most once, until one answers.
-    pub(super) async fn send_once(&self, request: &NodeRequest<'_>) -> Result<Answer, String> {
+    pub(super) async fn send_once(
+        &self,
+        request: &NodeRequest<'_>,
+    ) -> Result<NodeResponse, String> {
         self.send_within(request, Duration::ZERO).await
     }
 
@@ -172,7 +175,7 @@ impl Nodes {
         &self,
         request: &NodeRequest<'_>,
         patience: Duration,
-    ) -> Result<Answer, String> {
+    ) -> Result<NodeResponse, String> {
         let deadline = Instant::now() + patience;
         let mut failures = 0;
         loop {
@@ -205,7 +208,7 @@ impl Nodes {
         &self,
         request: &NodeRequest<'_>,
         at: usize,
-    ) -> Result<(Answer, Option<Duration>), String> {
+    ) -> Result<(NodeResponse, Option<Duration>), String> {
         // The time limit counts from here on.
         let _permit = self.permits.acquire().await;
         let sent = self.request(request, at).timeout(REQUEST_TIMEOUT).send();
@@ -215,7 +218,7 @@ impl Nodes {
         let wait = wait.and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
         let body = response.bytes().await;
         let body = body.map_err(|error| problem_of(&error))?.to_vec();
-        Ok((Answer { status, body }, wait.map(Duration::from_secs)))
+        Ok((NodeResponse { status, body }, wait.map(Duration::from_secs)))
     }
 
     fn request(&self, request: &NodeRequest<'_>, at: usize) -> RequestBuilder {

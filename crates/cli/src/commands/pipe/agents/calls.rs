@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 pub(crate) struct ClientCalls {
     name: String,
     writer: Writer,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PendingCalls>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingCalls {
     /// The request that the run answers now: events carry its id.
     request: Option<RequestId>,
     next: u64,
@@ -139,7 +139,7 @@ impl ClientCalls {
         outcome
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PendingCalls> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -44,7 +44,7 @@ struct AgentEntry {
     closed: CancellationToken,
     /// The next requests; `None` where the conversation ends with its answer. The sender in the table is the only one, so that closing the
     /// agent ends the queue.
-    queue: Option<mpsc::Sender<Queued>>,
+    queue: Option<mpsc::Sender<QueuedQuestion>>,
 }
 
 /// Something that is asked of a conversation, one after the other.
@@ -59,7 +59,7 @@ pub(crate) enum ChatRequest {
 }
 
 #[derive(Debug)]
-struct Queued {
+struct QueuedQuestion {
     id: Option<RequestId>,
     request: ChatRequest,
 }
@@ -146,7 +146,7 @@ impl Agents {
         server: &PipeServer,
         name: &str,
         conversation: AfterAnswer,
-    ) -> Result<(AgentEntry, mpsc::Receiver<Queued>), OperationError> {
+    ) -> Result<(AgentEntry, mpsc::Receiver<QueuedQuestion>), OperationError> {
         let mut runs = lock(&self.runs);
         if runs.contains_key(name) {
             let message = format!(
@@ -234,7 +234,7 @@ pub(crate) fn enqueue(
     name: String,
     request: ChatRequest,
 ) -> Option<Response> {
-    let queued = Queued {
+    let queued = QueuedQuestion {
         id: id.clone(),
         request,
     };
@@ -242,7 +242,7 @@ pub(crate) fn enqueue(
     Some(refused.response(id, name))
 }
 
-fn put_in_queue(agents: &Agents, name: &str, queued: Queued) -> Result<(), OperationError> {
+fn put_in_queue(agents: &Agents, name: &str, queued: QueuedQuestion) -> Result<(), OperationError> {
     let runs = lock(&agents.runs);
     let entry = runs.get(name).ok_or_else(|| {
         OperationError::new(

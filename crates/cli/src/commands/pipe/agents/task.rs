@@ -2,7 +2,7 @@
 
 use super::calls::ClientSide;
 use super::options::RunOptions;
-use super::{AgentEntry, ChatRequest, Queued, lock};
+use super::{AgentEntry, ChatRequest, QueuedQuestion, lock};
 use crate::agent_run::{AgentRunArgs, RunRecorder, RunSetup, read_files};
 use crate::args::ToolServers;
 use crate::commands::pipe::operations::OperationError;
@@ -42,7 +42,11 @@ struct Ready {
 
 impl AgentTask {
     /// Sets an agent up, answers its first question, and goes on as long as the conversation does.
-    pub(super) async fn begin(self, request: AgentRequest, mut queue: mpsc::Receiver<Queued>) {
+    pub(super) async fn begin(
+        self,
+        request: AgentRequest,
+        mut queue: mpsc::Receiver<QueuedQuestion>,
+    ) {
         let conversation = request.conversation;
         let token = lock(&self.entry.cancel).clone();
         let preparing = self.prepare(request);
@@ -75,9 +79,9 @@ impl AgentTask {
     }
 
     /// Does what is asked, in order, until the agent is closed or no more requests can come.
-    async fn converse(self, mut ready: Ready, mut queue: mpsc::Receiver<Queued>) {
+    async fn converse(self, mut ready: Ready, mut queue: mpsc::Receiver<QueuedQuestion>) {
         while !self.entry.closed.is_cancelled()
-            && let Some(Queued { id, request }) = queue.recv().await
+            && let Some(QueuedQuestion { id, request }) = queue.recv().await
         {
             let done = match request {
                 _ if self.entry.closed.is_cancelled() => Err(closed()),
@@ -103,9 +107,9 @@ impl AgentTask {
     }
 
     /// Tells those that still wait that the conversation is over.
-    async fn refuse_all(&self, queue: &mut mpsc::Receiver<Queued>) {
+    async fn refuse_all(&self, queue: &mut mpsc::Receiver<QueuedQuestion>) {
         queue.close();
-        while let Some(Queued { id, .. }) = queue.recv().await {
+        while let Some(QueuedQuestion { id, .. }) = queue.recv().await {
             let response = closed().response(id, self.name.clone());
             self.server.writer.send(response).await;
         }
@@ -138,7 +142,11 @@ impl AgentTask {
     }
 
     /// [`converse`](Self::converse) as a value, because the type of a future cannot contain itself.
-    fn conversing(self, ready: Ready, queue: mpsc::Receiver<Queued>) -> BoxFuture<'static, ()> {
+    fn conversing(
+        self,
+        ready: Ready,
+        queue: mpsc::Receiver<QueuedQuestion>,
+    ) -> BoxFuture<'static, ()> {
         Box::pin(self.converse(ready, queue))
     }
 

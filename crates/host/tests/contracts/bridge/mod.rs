@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
+mod strays;
+mod waiting;
+
 fn lookup() -> ToolSpec {
     tool("lookup", "Looks something up.", &["query"])
 }
@@ -313,86 +316,6 @@ network, lookup('x')[0]";
 }
 
 #[test]
-fn b5_the_clock_of_a_cell_stands_still_while_it_waits() {
-    let session = with_lookup();
-    let mut running = session.start(Cell::new("lookup('x')").timeout(Duration::from_millis(500)));
-    let Some(Event::ToolCall { call, .. }) = running.next() else {
-        panic!("no call came")
-    };
-    std::thread::sleep(std::time::Duration::from_millis(800));
-    session.tool_result(&call, Ok(json!("late")));
-    let result = running.result();
-    assert_eq!(
-        (result.status, result.value.unwrap().repr.as_str()),
-        (Status::Success, "'late'")
-    );
-}
-
-#[test]
-fn b5_while_a_call_waits_the_session_can_be_looked_at() {
-    let session = with_lookup();
-    for code in [
-        "before = 1\nlookup('x')\nafter = 2",
-        "import threading\nbefore = 1\nthread = threading.Thread(target=lookup, args=('x',))\nthread.start(); thread.join()",
-        "before = 1\nawait tools.lookup.aio('x')",
-    ] {
-        let mut running = session.start(code);
-        let Some(Event::ToolCall { call, .. }) = running.next() else {
-            panic!("no call came")
-        };
-        for _ in 0..20 {
-            let names: Vec<String> = wait(session.vars())
-                .unwrap()
-                .into_iter()
-                .map(|variable| variable.name)
-                .collect();
-            assert!(names.contains(&"before".to_owned()), "{code}: {names:?}");
-            assert_eq!(wait(session.inspect("before")).unwrap().repr, "1");
-        }
-        assert!(wait(session.inspect("nothing")).is_err());
-        // What would change something still has to wait.
-        assert_eq!(wait(session.reset()).unwrap_err().code(), "busy");
-        session.tool_result(&call, Ok(json!(null)));
-        assert_eq!(running.result().status, Status::Success);
-    }
-}
-
-#[test]
-fn b5_looking_may_itself_call_a_tool() {
-    let session = with_lookup();
-    session
-        .good("class Odd:\n    def __repr__(self): return 'odd ' + lookup('inner')\nodd = Odd()");
-    let mut running = session.start("lookup('outer')");
-    let Some(Event::ToolCall { call: outer, .. }) = running.next() else {
-        panic!("no call came")
-    };
-    let looking = {
-        let session = (*session).clone();
-        std::thread::spawn(move || wait(session.inspect("odd")))
-    };
-    let Some(Event::ToolCall { call: inner, .. }) = running.next() else {
-        panic!("no second call came")
-    };
-    session.tool_result(&inner, Ok(json!("answer")));
-    assert_eq!(looking.join().unwrap().unwrap().repr, "odd answer");
-    session.tool_result(&outer, Ok(json!("done")));
-    assert_eq!(running.result().value.unwrap().repr, "'done'");
-}
-
-#[test]
-fn b5_code_that_computes_again_is_busy_and_a_question_that_came_too_late_is_not_lost() {
-    let session = with_lookup();
-    let mut running = session.start("lookup('x')\nimport time\ntime.sleep(1)");
-    let Some(Event::ToolCall { call, .. }) = running.next() else {
-        panic!("no call came")
-    };
-    session.tool_result(&call, Ok(json!(null)));
-    assert_eq!(wait(session.vars()).unwrap_err().code(), "busy");
-    assert_eq!(running.result().status, Status::Success);
-    assert!(wait(session.vars()).is_ok());
-}
-
-#[test]
 fn the_calls_of_a_cell_are_in_its_result() {
     let session = with_lookup();
     let code = "lookup('good')\ntry: lookup('bad')\nexcept ToolError: pass\nlookup('never')";
@@ -427,82 +350,5 @@ fn the_calls_of_a_cell_are_in_its_result() {
             call("c2", "bad", "error"),
             call("c3", "never", "unanswered")
         ])
-    );
-}
-
-#[test]
-fn an_answer_to_nothing_and_a_second_answer_are_ignored() {
-    let session = with_lookup();
-    let mut running = session.start("lookup('a'), lookup('b')");
-    let mut answers = HashMap::new();
-    while let Some(event) = running.next() {
-        match event {
-            Event::ToolCall {
-                call, arguments, ..
-            } => {
-                session.tool_result("c999", Ok(json!("to nobody")));
-                session.tool_result(&call, Ok(arguments.to_map()["query"].clone()));
-                session.tool_result(&call, Ok(json!("again")));
-                answers.insert(call, ());
-            }
-            Event::Result { result } => assert_eq!(result.value.unwrap().repr, "('a', 'b')"),
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(answers.len(), 2);
-}
-
-#[test]
-fn a_call_from_a_thread_that_outlived_its_cell_is_refused() {
-    let session = with_lookup();
-    let mut logs = session.logs();
-    let code = "import os, threading, time
-def late():
-    while not os.path.exists('go'): time.sleep(0.01)
-    try: lookup('x')
-    except ToolError as error: print(error)
-threading.Thread(target=late).start()";
-    session.good(code);
-    wait(session.put_file("go", Vec::new())).unwrap();
-    let text = "no cell is running: a call from a thread that outlived its cell is not answered\n";
-    assert_eq!(next_logged_line(&mut logs), text);
-}
-
-#[test]
-fn a_call_that_comes_while_the_host_asks_something_else_is_refused_too() {
-    let session = with_lookup();
-    let code = "import os, threading
-def late():
-    while not os.path.exists('stop'):
-        try: lookup('x')
-        except ToolError: pass
-thread = threading.Thread(target=late)
-thread.start()";
-    session.good(code);
-    for _ in 0..100 {
-        wait(session.vars()).unwrap();
-    }
-    wait(session.put_file("stop", Vec::new())).unwrap();
-    assert_eq!(
-        session.value("thread.join(timeout=5)\nthread.is_alive()"),
-        "False",
-        "a call was never answered"
-    );
-}
-
-#[test]
-fn a_child_process_cannot_call_tools() {
-    let session = with_lookup();
-    let code = "import os
-child = os.fork()
-if child == 0:
-    try: lookup('x')
-    except BaseException as error: os.write(1, type(error).__name__.encode())
-    os._exit(0)
-os.waitpid(child, 0)[1]";
-    let result = session.good(code);
-    assert_eq!(
-        (result.stdout.as_str(), result.tool_calls),
-        ("RuntimeError", vec![])
     );
 }
