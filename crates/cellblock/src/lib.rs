@@ -41,9 +41,9 @@ pub use cellblock_protocol::{
     Rung, Script, SecretPlace, Seed, SessionEvent, SessionOptions, Shell, Spawn, State,
     StateOutcome, Status, Strategy, Stream, TerminalSize, ToolArguments, ToolCall, ToolOutcome,
     ToolSpec, Truncated, Undone, UnlistedHosts, Usage, Variable, VariableChange, VariableChanges,
-    Wall, WatchedChange, WatchedChangeKind, WorkspacePlace, bytes_seed, codec, guest,
-    import_statement, memory_when_parsed, mime_of, parse_age, parse_duration, parse_size, pipe,
-    signal_name, strip_terminal_escapes, validate_seed, validate_session_id, visible_json,
+    Wall, WatchedChange, WatchedChangeKind, WorkspacePlace, bytes_seed, codec, duration_json,
+    guest, import_statement, memory_when_parsed, mime_of, parse_age, parse_duration, parse_size,
+    pipe, signal_name, strip_terminal_escapes, validate_seed, validate_session_id, visible_json,
     visible_name, visible_text,
 };
 pub use cellblock_session::{

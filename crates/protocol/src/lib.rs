@@ -12,6 +12,7 @@ pub mod codec;
 mod container;
 mod credential;
 mod display;
+pub mod duration_json;
 mod event;
 mod fields;
 mod files;
@@ -65,7 +66,7 @@ pub use process::{
     MAX_SPAWN_BYTES, MAX_SPAWN_STRINGS, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream,
     Spawn, TerminalSize,
 };
-pub use quantity::{duration_of_seconds, optional_seconds, parse_age, parse_duration, parse_size};
+pub use quantity::{duration_of_seconds, parse_age, parse_duration, parse_size};
 pub use questions::{
     Completeness, CompletenessStatus, Completion, Completions, Cursor, CursorHelp, Detail,
     MAX_QUESTION_BYTES, validate_question,

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::duration_json::seconds;
 use crate::fields::{Field, Fields};
 use crate::invalid::Invalid;
 use crate::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
@@ -17,7 +18,7 @@ pub struct Limits {
     /// Memory of the whole session, in bytes. Default 2 GiB.
     pub memory: u64,
     /// Wall-clock time of one cell. Default 30 s.
-    #[serde(serialize_with = "as_seconds")]
+    #[serde(serialize_with = "seconds::serialize")]
     pub wall: Duration,
     /// Processes and threads beyond the interpreter's own. Default 64.
     pub processes: u64,
@@ -33,7 +34,7 @@ pub struct Limits {
     /// Bytes of each stream that can be read afterwards with `read_output`. Default 64 MB.
     pub output_spilled: u64,
     /// An unused session ends after this time. Default 30 min.
-    #[serde(serialize_with = "as_seconds")]
+    #[serde(serialize_with = "seconds::serialize")]
     pub idle: Duration,
     /// How many checkpoints are kept for `undo`. Default 10.
     pub checkpoints: u64,
@@ -180,8 +181,4 @@ fn take_time(fields: &mut Fields, name: &str, into: &mut Duration) -> Result<(),
         *into = to_duration(name, seconds)?;
     }
     Ok(())
-}
-
-fn as_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::duration_json::milliseconds;
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown, shown_text};
 use crate::quantity::{Seconds, check_seconds, to_duration};
@@ -84,8 +85,9 @@ pub struct ProcessEnd {
     pub signal: Option<i32>,
     /// Why it ended.
     pub status: ProcessStatus,
-    /// Milliseconds of CPU, with those of its children that it waited for.
-    pub cpu_ms: f64,
+    /// CPU time, with that of its children that it waited for. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", with = "milliseconds")]
+    pub cpu: Duration,
     /// The most bytes of memory that it held.
     pub peak_bytes: u64,
 }

@@ -36,27 +36,6 @@ pub fn duration_of_seconds(field: &str, seconds: f64) -> Result<Duration, Invali
     to_duration(field, seconds)
 }
 
-/// The form of an optional [`Duration`] in JSON: a number of seconds. For `#[serde(with = "optional_seconds")]`.
-pub mod optional_seconds {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-    use std::time::Duration;
-
-    /// Writes the seconds, or null.
-    pub fn serialize<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => to.serialize_some(&time.as_secs_f64()),
-            None => to.serialize_none(),
-        }
-    }
-
-    /// Reads a number of seconds that is not negative, or null.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        let seconds = Option::<f64>::deserialize(from)?;
-        let time = seconds.map(Duration::try_from_secs_f64).transpose();
-        time.map_err(serde::de::Error::custom)
-    }
-}
-
 /// The longest time that anything can be allowed to take. More is a slip of the unit.
 pub(crate) const MAX_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 

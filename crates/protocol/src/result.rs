@@ -1,9 +1,11 @@
 //! The result of a cell.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration_json::milliseconds;
 use crate::{CellError, FileChanges, MimeBundle, State, Strategy, ToolArguments, VariableChanges};
 
 /// Everything that is known about a cell after it ran: one shape in Rust, JSON, HTTP and MCP.
@@ -183,10 +185,12 @@ pub struct CellValue {
 /// The time and memory that a cell took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Milliseconds on the wall clock, without the time that tools waited for a person.
-    pub wall_ms: f64,
-    /// Milliseconds of CPU, user and system.
-    pub cpu_ms: f64,
+    /// Time on the wall clock, without the time that tools waited for a person. In JSON: `wall_ms`, milliseconds.
+    #[serde(rename = "wall_ms", with = "milliseconds")]
+    pub wall: Duration,
+    /// CPU time, user and system. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", with = "milliseconds")]
+    pub cpu: Duration,
     /// The most memory the session held while the cell ran.
     pub peak_bytes: u64,
     /// Bytes written to standard output, kept or not.
@@ -204,8 +208,9 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments of the call.
     pub arguments: ToolArguments,
-    /// Milliseconds from the call to its answer.
-    pub ms: f64,
+    /// The time from the call to its answer. In JSON: `ms`, milliseconds.
+    #[serde(rename = "ms", with = "milliseconds")]
+    pub time: Duration,
     /// The outcome of the call.
     pub outcome: ToolOutcome,
 }

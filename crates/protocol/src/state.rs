@@ -1,8 +1,11 @@
 //! The state of a session after a cell, and the checkpoint that the next cell has.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::duration_json::optional_whole_milliseconds;
 
 /// The state of a session after a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,9 +26,14 @@ pub struct State {
     /// In which way the cells that were run again did not do what they had done before; a few lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differed: Vec<String>,
-    /// How many milliseconds the replay took. None where no cell was run again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay_ms: Option<u64>,
+    /// How long the replay took. None where no cell was run again. In JSON: `replay_ms`, whole milliseconds.
+    #[serde(
+        rename = "replay_ms",
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "optional_whole_milliseconds"
+    )]
+    pub replay_time: Option<Duration>,
 }
 
 impl State {
@@ -43,7 +51,7 @@ impl State {
             lost: Vec::new(),
             replayed: Vec::new(),
             differed: Vec::new(),
-            replay_ms: None,
+            replay_time: None,
         }
     }
 

@@ -466,11 +466,7 @@ impl AppState {
             let crashed = &self.metrics().cells_crashed;
             crashed.fetch_add(1, Ordering::Relaxed);
         }
-        let seconds = result.usage.wall_ms.max(0.0) / 1e3;
-        self.count_cell_time(
-            user,
-            Duration::try_from_secs_f64(seconds).unwrap_or_default(),
-        );
+        self.count_cell_time(user, result.usage.wall);
     }
 
     /// Counts a cell, and the time that it took.

@@ -168,7 +168,7 @@ pub(crate) fn print_restored(state: &State, console: &Console) {
         return;
     }
     let cells: Vec<String> = state.replayed.iter().map(u64::to_string).collect();
-    let time = milliseconds(state.replay_ms.unwrap_or_default() as f64);
+    let time = milliseconds(state.replay_time.unwrap_or_default());
     let again = match &cells[..] {
         [] => None,
         [cell] => Some(format!("cell {cell} was run again ({time})")),
@@ -207,7 +207,8 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// `0.42 ms`, `12.3 ms`, `431 ms`, `2.1 s`.
-pub(crate) fn milliseconds(ms: f64) -> String {
+pub(crate) fn milliseconds(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
     match ms {
         _ if ms < 1.0 => format!("{ms:.2} ms"),
         _ if ms < 100.0 => format!("{ms:.1} ms"),
@@ -289,7 +290,8 @@ mod quantity_tests {
 
     #[test]
     fn a_time_has_three_digits() {
-        let times = [0.421, 12.34, 431.2, 2100.0].map(milliseconds);
+        let times =
+            [421, 12_340, 431_200, 2_100_000].map(|time| milliseconds(Duration::from_micros(time)));
         assert_eq!(times, ["0.42 ms", "12.3 ms", "431 ms", "2.1 s"]);
     }
 }

@@ -139,7 +139,7 @@ fn state_before(state: &State, counts: &Counts) -> String {
 fn how_it_ended(result: &CellResult) -> String {
     match (result.status, result.signal, result.exit_code) {
         (Status::Timeout, ..) => {
-            let seconds = result.usage.wall_ms / 1000.0;
+            let seconds = result.usage.wall.as_secs_f64();
             format!("the cell was stopped by its time limit after {seconds:.1} s")
         }
         (Status::Interrupted, ..) => "the cell was interrupted".to_owned(),

@@ -93,9 +93,6 @@ impl Bound for Done {
         self.value.bound();
         self.error.bound();
         self.variables.bound();
-        if !self.cpu_ms.is_finite() || self.cpu_ms < 0.0 {
-            self.cpu_ms = 0.0;
-        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! Messages from the head to the host.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
+
+use crate::duration_json::milliseconds;
 
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
@@ -90,9 +94,9 @@ pub struct Done {
     /// Whether the cell does the same when it is run again from the same state, and takes next to no time.
     #[serde(default)]
     pub repeatable: bool,
-    /// Milliseconds of CPU.
-    #[serde(default)]
-    pub cpu_ms: f64,
+    /// CPU time. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", default, with = "milliseconds")]
+    pub cpu: Duration,
     /// The most memory it held.
     #[serde(default)]
     pub peak_bytes: u64,

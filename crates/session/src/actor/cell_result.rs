@@ -58,7 +58,7 @@ impl CellRun {
         self.events.emit_incomplete_line();
         let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
-                actor.live.head.spent_ms += done.cpu_ms;
+                actor.live.head.add_cpu(done.cpu);
                 (
                     ExitStatus::of_done(&done, self.is_interrupted()),
                     *done,
@@ -67,9 +67,9 @@ impl CellRun {
             }
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
-                let cpu_ms = (death.cpu_ms - actor.live.head.spent_ms).max(0.0);
+                let cpu = death.cpu.saturating_sub(actor.live.head.spent_cpu);
                 let done = Done {
-                    cpu_ms,
+                    cpu,
                     peak_bytes: death.peak_bytes,
                     ..Done::default()
                 };
@@ -159,11 +159,11 @@ impl CellRun {
                 lost,
                 replayed,
                 differed,
-                replay_ms: time.map(|time| time.as_millis() as u64),
+                replay_time: time,
             },
             usage: Usage {
-                wall_ms: wall.as_secs_f64() * 1e3,
-                cpu_ms: done.cpu_ms,
+                wall,
+                cpu: done.cpu,
                 peak_bytes: done.peak_bytes,
                 stdout_bytes,
                 stderr_bytes,

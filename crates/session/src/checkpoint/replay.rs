@@ -329,7 +329,7 @@ impl Actor {
                 ));
             }
         };
-        self.live.head.spent_ms += done.cpu_ms;
+        self.live.head.add_cpu(done.cpu);
         if self.network_access.take_use().await {
             let reason = "it tried to reach the network".to_owned();
             return Err(self.give_up(reason).await);

@@ -49,9 +49,9 @@ pub(crate) struct KeptCell {
 impl KeptCell {
     /// How long the code itself ran: without the time that it waited for answers.
     pub(crate) fn time(&self) -> Duration {
-        let waited: f64 = self.ended.calls.iter().map(|call| call.ms).sum();
-        let own = (self.ended.result.usage.wall_ms - waited).max(0.0);
-        Duration::try_from_secs_f64(own / 1e3).unwrap_or_default()
+        let calls = self.ended.calls.iter();
+        let own = self.ended.result.usage.wall;
+        calls.fold(own, |own, call| own.saturating_sub(call.time))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::journal::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
 use crate::journal::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use std::collections::HashMap;
+use std::time::Duration;
 use std::time::Instant;
 
 /// What a journal has in the place of a password.
@@ -47,7 +48,7 @@ impl CellNotes {
                 self.calls.push(RecordedCall {
                     name: name.clone(),
                     arguments: arguments.clone(),
-                    ms: 0.0,
+                    time: Duration::ZERO,
                     outcome: CallOutcome::Unanswered,
                 });
             }
@@ -92,7 +93,7 @@ impl CellNotes {
                 let Some(call) = self.calls.get_mut(index) else {
                     return;
                 };
-                call.ms = since.elapsed().as_secs_f64() * 1e3;
+                call.time = since.elapsed();
                 call.outcome = match outcome {
                     _ if !fits => CallOutcome::NotKept(size as u64),
                     Ok(value) => CallOutcome::Result(value.clone()),

@@ -186,7 +186,7 @@ fn put_calls_back(ended: &mut Ended) {
         call: format!("c{}", at + 1),
         name: call.name.clone(),
         arguments: call.arguments.clone(),
-        ms: call.ms,
+        time: call.time,
         outcome: match call.outcome {
             CallOutcome::Result(_) | CallOutcome::NotKept(_) => ToolOutcome::Ok,
             CallOutcome::Error(_) => ToolOutcome::Error,

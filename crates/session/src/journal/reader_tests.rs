@@ -53,7 +53,7 @@ fn what_was_written_is_read() {
         ended.calls.push(RecordedCall {
             name: "lookup".to_owned(),
             arguments: Map::from_iter([("q".to_owned(), json!("x"))]).into(),
-            ms: 0.5,
+            time: std::time::Duration::from_micros(500),
             outcome: CallOutcome::Result(json!(null)),
         });
     }
@@ -84,6 +84,10 @@ fn what_was_written_is_read() {
     if let Record::Ended(ended) = &mut read[5] {
         let calls = std::mem::take(&mut ended.result.tool_calls);
         assert_eq!(calls[0].name, "lookup");
+        let json = serde_json::to_string(&ended.calls[0]).unwrap();
+        let expected =
+            r#"{"name":"lookup","arguments":{"q":"x"},"ms":0.5,"outcome":{"result":null}}"#;
+        assert_eq!(json, expected);
     }
     assert_eq!(read, records);
 }

@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{
-    CellResult, Seed, SessionOptions, ToolArguments, ToolSpec, optional_seconds,
+    CellResult, Seed, SessionOptions, ToolArguments, ToolSpec,
+    duration_json::{milliseconds, optional_seconds},
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -174,8 +175,9 @@ pub struct RecordedCall {
     pub name: String,
     /// The arguments of the call.
     pub arguments: ToolArguments,
-    /// Milliseconds from the call to its answer.
-    pub ms: f64,
+    /// The time from the call to its answer. In JSON: `ms`, milliseconds.
+    #[serde(rename = "ms", with = "milliseconds")]
+    pub time: Duration,
     /// The answer.
     pub outcome: CallOutcome,
 }

@@ -21,8 +21,8 @@ pub(crate) struct Head {
     pub(crate) ended: Option<HeadExit>,
     /// Questions that were asked while a cell ran.
     pub(crate) pending_queries: PendingQueries,
-    /// Milliseconds of CPU that the head's earlier cells took.
-    pub(crate) spent_ms: f64,
+    /// The CPU time that the head's earlier cells took.
+    pub(crate) spent_cpu: Duration,
     last_question: u64,
 }
 
@@ -33,9 +33,14 @@ impl Head {
             pipes,
             ended: None,
             pending_queries: PendingQueries::default(),
-            spent_ms: 0.0,
+            spent_cpu: Duration::ZERO,
             last_question: 0,
         }
+    }
+
+    /// Notes the CPU time of a cell. It is the guest's word, so no sum of it may overflow.
+    pub(crate) fn add_cpu(&mut self, time: Duration) {
+        self.spent_cpu = self.spent_cpu.saturating_add(time);
     }
 
     /// The number of the next question. No number is used twice in a session, so a late answer is never taken for another.
