@@ -47,10 +47,12 @@ pub use cellblock_protocol::{
     visible_name, visible_text,
 };
 pub use cellblock_session::{
-    AttachedProcess, Below, Cgroups, EventGap, EventReader, Existing, FinishedProcess,
-    KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PathWatch, Paths, PoolState,
-    Preload, Probe, Process, ProcessEvent, ProcessEvents, ReplacedFile, Running, Session, Snapshot,
-    UntrustedDirectories, Verdict, WorkspaceRetention,
+    AttachedProcess, Below, Cgroups, ContainerError, Error as SessionError, EventGap, EventReader,
+    Existing, FinishedProcess, ForkRefusal, KeptWorkspace, KeptWorkspaces, Mechanism, NotFound,
+    OutputDirectory, PathWatch, Paths, PoolState, Preload, Probe, Process, ProcessEvent,
+    ProcessEvents, ProcessProblem, ProcessRefusal, PythonProblem, Refusal, ReplacedFile, Running,
+    SandboxError, Session, Snapshot, UntrustedDirectories, Verdict, WorkspaceProblem,
+    WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

@@ -8,7 +8,7 @@ use cellblock_env::{
     Cancel, Dirs, Environments, ForeignPython, InUseLock, Layer, Libc, Package, Progress,
     PythonVersion, Requirements, Search, Variables,
 };
-use cellblock_session::{ImagePython, Session};
+use cellblock_session::{ImagePython, Refusal, Session};
 use cellblock_tools::{InstallFuture, PackageInstaller, ToolError};
 use installer_sandbox::SessionSandbox;
 use std::collections::BTreeMap;
@@ -148,12 +148,7 @@ struct ImagePackages {
 
 /// Reads what an image says about its Python. An image may say anything.
 fn foreign_python(image: ImagePython) -> Result<ImagePackages, Error> {
-    let unreadable = |what: &str| {
-        let problem = format!("its Python names no usable {what}");
-        Error::Session(cellblock_session::Error::Refused(format!(
-            "packages cannot be installed for the image: {problem}"
-        )))
-    };
+    let unreadable = |missing| Error::Session(Refusal::ImagePackages { missing }.into());
     let numbers: Vec<u32> = image
         .version
         .split('.')

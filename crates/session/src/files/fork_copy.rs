@@ -3,11 +3,11 @@
 //! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
 //! session has open are copied all the same: that process can write to them without a question of init.
 
-use crate::Error;
 use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
+use crate::{Error, ForkRefusal};
 use cellblock_sandbox::{Access, Confined, Links};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -50,10 +50,7 @@ impl Copying {
     ) -> Result<Copying, Error> {
         let WorkspaceListing { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
-            return Err(Error::Refused(
-                "a fork works on a copy of the files, and there are more than can be looked at"
-                    .to_owned(),
-            ));
+            return Err(ForkRefusal::TooManyFiles.into());
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
         let can_share = change_notice == ChangeNotice::BeforeChange && from.device() == to.device();
@@ -152,13 +149,11 @@ impl Copying {
 
     fn check_limit(&self) -> Result<(), Error> {
         let bytes: u64 = self.copied.iter().map(|(_, seen)| seen.bytes).sum();
-        let most = self.most;
-        if bytes <= most {
+        let limit = self.most;
+        if bytes <= limit {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "a fork works on a copy of the files, and {bytes} bytes are more than the limit `disk` of {most} allows"
-        )))
+        Err(ForkRefusal::DiskLimit { bytes, limit }.into())
     }
 }
 
@@ -285,6 +280,7 @@ fn in_copy(path: &Path) -> impl FnOnce(io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Refusal;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -350,7 +346,13 @@ mod tests {
         fs::create_dir(&original).unwrap();
         fs::write(original.join("file"), [0; 101]).unwrap();
         let (from, to) = family(&original, host.path());
-        assert!(matches!(copy(&from, &to, 100), Err(Error::Refused(_))));
+        assert!(matches!(
+            copy(&from, &to, 100),
+            Err(Error::Refused(Refusal::Fork(ForkRefusal::DiskLimit {
+                limit: 100,
+                ..
+            })))
+        ));
         assert!(to.is_empty());
     }
     #[test]

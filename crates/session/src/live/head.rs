@@ -1,9 +1,9 @@
 //! The head: the live Python of a session, and what the host speaks with it through.
 
-use crate::Error;
 use crate::events::SessionEvents;
 use crate::wire::channel::Channel;
 use crate::wire::pipes::Pipes;
+use crate::{Error, Refusal};
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_sandbox::HeadExit;
 use std::collections::HashMap;
@@ -135,18 +135,14 @@ impl PendingQueries {
     pub(crate) fn expire(&mut self) {
         let now = Instant::now();
         for (_, (asker, _)) in self.waiting.extract_if(|_, (_, deadline)| *deadline <= now) {
-            let _ = asker.send(Err(Error::Refused(
-                "the running cell left no time to answer".to_owned(),
-            )));
+            let _ = asker.send(Err(Refusal::NoTimeToAnswer.into()));
         }
     }
 
     /// Refuses all questions: the head is gone, and with it whatever it would have said.
     pub(crate) fn give_up(&mut self) {
         for (_, (asker, _)) in self.waiting.drain() {
-            let _ = asker.send(Err(Error::Refused(
-                "the cell took its session down before it could answer".to_owned(),
-            )));
+            let _ = asker.send(Err(Refusal::HeadEndedByCell.into()));
         }
     }
 }

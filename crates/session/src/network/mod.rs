@@ -2,7 +2,9 @@
 
 mod host_requests;
 
-pub use cellblock_network::{Authority, Connection, HostDecision, Kind, Outcome, Refusal};
+pub use cellblock_network::{
+    Authority, Connection, CredentialError, HostDecision, Kind, Outcome, Refusal,
+};
 pub use host_requests::HostApprover;
 pub(crate) use host_requests::HostRequests;
 
@@ -199,7 +201,7 @@ impl NetworkListeners {
         let credentials = self.credentials.iter().map(Credential::read);
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| Error::Refused(error.to_string()))?;
+            .map_err(crate::Refusal::Credential)?;
         let mut guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
@@ -326,9 +328,9 @@ pub(crate) fn refuse_addresses(rules: &[NetworkRule]) -> Result<(), Error> {
     let is_address = |rule: &&NetworkRule| rule.raw && matches!(rule.host, HostPattern::Address(_));
     match rules.iter().find(is_address) {
         None => Ok(()),
-        Some(rule) => Err(Error::Refused(format!(
-            "the rule `{rule}` cannot be kept: inside a session, hosts for tcp:// are found by their names, and an address has none; use a name, such as `tcp://localhost:5432`"
-        ))),
+        Some(rule) => Err(Error::Refused(crate::Refusal::AddressRule {
+            rule: rule.clone(),
+        })),
     }
 }
 

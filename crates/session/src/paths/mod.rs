@@ -10,8 +10,8 @@ mod operations;
 mod place;
 mod watch;
 
-use crate::Error;
 use crate::session::Session;
+use crate::{Error, Refusal};
 use cellblock_protocol::FileStat;
 use cellblock_sandbox::{Confined, SessionProcesses, in_view_of};
 use place::{Access, Place};
@@ -237,8 +237,7 @@ impl Session {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        let problem = "the processes of this session cannot be found".to_owned();
-        Err(Error::Refused(problem))
+        Err(Refusal::ProcessesNotFound.into())
     }
 }
 

@@ -6,9 +6,9 @@
 
 use super::place::Access;
 use super::{Paths, blocking};
-use crate::Error;
 use crate::files::watch::{Listener, Recorded, RecordedChange, RecordedKind, Watch};
 use crate::session::Session;
+use crate::{Error, Refusal};
 use cellblock_protocol::{WatchedChange, WatchedChangeKind};
 use cellblock_sandbox::{Confined, Links};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
@@ -69,9 +69,7 @@ impl Paths<'_> {
         let counted = Arc::clone(&shared.watches);
         // One is the session's own, and one that of this watch.
         if Arc::strong_count(&counted) > MAX_WATCHES + 1 {
-            let problem =
-                format!("{MAX_WATCHES} directories are watched already; end a watch first");
-            return Err(Error::Refused(problem));
+            return Err(Refusal::TooManyWatches { max: MAX_WATCHES }.into());
         }
         let watch = shared.base.watcher.record();
         let root = match path.trim_end_matches('/') {

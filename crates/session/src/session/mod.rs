@@ -15,7 +15,7 @@ use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::container::image_python::ImagePython;
 use crate::network::HostApprover;
 use crate::processes::{AttachedProcess, Process};
-use crate::{Error, EventReader, Running};
+use crate::{Error, EventReader, NotFound, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
@@ -353,7 +353,10 @@ impl Session {
     /// A spawned process by its name. One that ended a while ago is not there any more.
     pub fn process(&self, name: &str) -> Result<Process, Error> {
         let found = self.shared.base.processes.find(name);
-        found.ok_or_else(|| Error::NotFound(format!("there is no process `{name}`")))
+        found.ok_or_else(|| {
+            let process = name.to_owned();
+            NotFound::Process { process }.into()
+        })
     }
 
     /// Makes what is in a directory importable, after everything that is so already: from the next cell on, and for code
@@ -485,6 +488,6 @@ impl Session {
             reply,
         }));
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
-        read(answer).map_err(|error| Error::Refused(error.to_string()))
+        Ok(read(answer)?)
     }
 }

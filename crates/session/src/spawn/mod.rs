@@ -9,7 +9,6 @@ pub(crate) mod process_host;
 pub(crate) mod sockets;
 pub(crate) mod zygote;
 
-use crate::Error;
 use crate::events::SessionEvents;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::found_processes::Processes;
@@ -26,6 +25,7 @@ use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, 
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
+use crate::{Error, WorkspaceProblem};
 use cellblock_protocol::{Rung, SessionOptions, UnlistedHosts, Wall, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -257,10 +257,8 @@ impl RuntimeState {
     ) -> Result<(Arc<Zygote>, WorkspaceMount), Error> {
         let workspace = target.workspace;
         let path = workspace.path();
-        let refuse = |problem: String| Error::Workspace {
-            path: path.to_owned(),
-            problem,
-        };
+        let refuse = |problem| Error::workspace(path, problem);
+        let failed = |error: std::io::Error| refuse(WorkspaceProblem::System(error));
         for _ in 0..2 {
             let zygote = self.zygote().await?;
             if !self.has_view() {
@@ -268,8 +266,8 @@ impl RuntimeState {
             }
             let (mount, lent) = self.mount_or_lend(&zygote, target).await?;
             let own = workspace.directory().own_stat();
-            let own = own.map_err(|error| refuse(error.to_string()))?;
-            let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
+            let own = own.map_err(failed)?;
+            let found = rustix::fs::fstat(&mount).map_err(|error| failed(error.into()))?;
             // The directory that the host has open, whatever its path led to just now.
             if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
                 let mount = Some(mount);
@@ -277,9 +275,7 @@ impl RuntimeState {
             }
             zygote.retire();
         }
-        Err(refuse(
-            "the sandbox does not find the same directory there".to_owned(),
-        ))
+        Err(refuse(WorkspaceProblem::HiddenByMount))
     }
 
     /// A mount of the workspace that maps its owner to the session's user. On a file system that cannot map owners, as the layers of a
@@ -313,10 +309,7 @@ impl RuntimeState {
     ) -> Result<OwnedFd, Error> {
         let path = workspace.path();
         let own = workspace.directory().own_stat();
-        let own = own.map_err(|error| Error::Workspace {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
+        let own = own.map_err(|error| Error::workspace(path, WorkspaceProblem::System(error)))?;
         let is_owner = self.id_on_host(user) == Some(own.st_uid);
         let mapped_user = if is_owner { 0 } else { user };
         zygote

@@ -1,6 +1,5 @@
 //! A session between the start of its processes and its first cell.
 
-use crate::Error;
 use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::{Actor, AfterCell, CellHistory};
 use crate::checkpoint::{CheckpointLimits, Checkpoints};
@@ -20,6 +19,7 @@ use crate::session::{Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
+use crate::{Error, Refusal};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy};
 use std::path::PathBuf;
@@ -254,7 +254,7 @@ pub(crate) async fn prepare(
                 LIMIT,
             )
             .await;
-        Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        Reply::done(reply?)?;
         actor.live.checkpoints.revise();
     }
     let Some(setup) = actor.options.setup.clone() else {
@@ -264,13 +264,10 @@ pub(crate) async fn prepare(
     match (result.status, after) {
         (Status::Success, AfterCell::GoesOn) => Ok(()),
         (status, _) => {
-            let why = result
+            let output = result
                 .error
                 .map_or_else(|| result.stderr.clone(), |error| error.traceback);
-            Err(Error::Refused(format!(
-                "the setup code ended with {}:\n{why}",
-                status.name()
-            )))
+            Err(Error::Refused(Refusal::Setup { status, output }))
         }
     }
 }
