@@ -44,23 +44,27 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory: 2 << 30,
-            wall: Duration::from_secs(30),
-            processes: 64,
-            cpus: None,
-            open_files: 1024,
-            disk: 1 << 30,
-            output_kept: 1_000_000,
-            output_spilled: 64_000_000,
-            idle: Duration::from_secs(30 * 60),
-            checkpoints: 10,
-            checkpoint_memory: None,
-        }
+        Self::DEFAULT
     }
 }
 
 impl Limits {
+    /// What a session has that asks for no limits. The one definition of these numbers: flags, settings and errors take them from here, and
+    /// a test compares the pages with it.
+    pub const DEFAULT: Self = Self {
+        memory: 2 << 30,
+        wall: Duration::from_secs(30),
+        processes: 64,
+        cpus: None,
+        open_files: 1024,
+        disk: 1 << 30,
+        output_kept: 1_000_000,
+        output_spilled: 64_000_000,
+        idle: Duration::from_secs(30 * 60),
+        checkpoints: 10,
+        checkpoint_memory: None,
+    };
+
     const FIELDS: &'static [&'static str] = &[
         "memory",
         "wall",

@@ -359,7 +359,7 @@ impl AppState {
         }
         let quotas = self.quotas_of(&caller.user);
         // A session that asks for no limit has that of its user.
-        let is_asked = options.limits.disk != Limits::default().disk;
+        let is_asked = options.limits.disk != Limits::DEFAULT.disk;
         if is_asked && options.limits.disk > quotas.disk {
             return Err(ApiError::invalid(format!(
                 "limits.disk: at most {} bytes",

@@ -189,7 +189,7 @@ impl RuntimeState {
 
 /// Whether a session made with the defaults can become this one: what is asked for must be the host's to give.
 fn fits(options: &SessionOptions) -> bool {
-    let (wanted, standard) = (&options.limits, Limits::default());
+    let (wanted, standard) = (&options.limits, Limits::DEFAULT);
     options.workspace.is_none()
         && !options.has_network()
         // Those that wait are armed already.
