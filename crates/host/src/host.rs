@@ -4,7 +4,7 @@ use crate::packages::{self, Packages};
 use crate::runtimes::{KEEP_WARM, Runtimes};
 use crate::{Error, SessionBuilder};
 use cellblock_env::{
-    Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
+    Cancel, Dirs, Environment, EnvironmentStatus, Environments, InstallProgress, Interpreter,
     Requirements, Search, StoredEnvironment,
 };
 use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
@@ -327,7 +327,10 @@ impl HostBuilder {
     }
 
     /// Hears how far the making of an environment has come.
-    pub fn progress(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> HostBuilder {
+    pub fn progress(
+        mut self,
+        report: impl Fn(InstallProgress) + Send + Sync + 'static,
+    ) -> HostBuilder {
         self.report = Some(Reporter(Arc::new(report)));
         self
     }
@@ -377,7 +380,7 @@ impl HostBuilder {
 
 /// Hears how far something has come.
 #[derive(Clone)]
-struct Reporter(packages::Report);
+struct Reporter(packages::InstallProgressListener);
 
 impl std::fmt::Debug for Reporter {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -35,7 +35,7 @@ impl Computed {
 
 /// The answer to `open` and to `fork`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct SessionOpened {
     /// The id of the session that is now open.
     pub session: String,
 }

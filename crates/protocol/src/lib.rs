@@ -42,7 +42,7 @@ mod tool;
 mod variable;
 mod workspace_place;
 
-pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, Opened, Undone};
+pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, SessionOpened, Undone};
 pub use cell::{Cell, MAX_CODE_BYTES, Script};
 pub use cell_error::{CellError, Frame, Locals, Obstacle};
 pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};
@@ -76,7 +76,7 @@ pub use result::{
     Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,
 };
 pub use seed::{Seed, bytes_seed, validate_seed};
-pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
+pub use state::{CheckpointState, CheckpointStatus, StateAfterCell, StateOutcome};
 pub use text::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 pub use tool::{ClientToolSpec, ToolSpec};
 pub use variable::{Inspection, Variable};

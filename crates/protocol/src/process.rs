@@ -250,7 +250,7 @@ impl Spawn {
             argv,
             cwd: fields.optional("cwd")?,
             env: fields
-                .optional::<Variables>("env")?
+                .optional::<EnvironmentField>("env")?
                 .map(|variables| variables.0)
                 .unwrap_or_default(),
             stdin: fields.optional("stdin")?.unwrap_or(false),
@@ -292,9 +292,9 @@ impl Field for TerminalSize {
 }
 
 /// Variables of an environment, as a field.
-pub(crate) struct Variables(pub(crate) BTreeMap<String, String>);
+pub(crate) struct EnvironmentField(pub(crate) BTreeMap<String, String>);
 
-impl Field for Variables {
+impl Field for EnvironmentField {
     const EXPECTED: &'static str = "an object of texts";
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid> {
@@ -305,7 +305,7 @@ impl Field for Variables {
                 Ok((key, value))
             })
             .collect::<Result<_, _>>()
-            .map(Variables)
+            .map(EnvironmentField)
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration_json::milliseconds;
-use crate::{CellError, FileChanges, MimeBundle, State, Strategy, ToolArguments, VariableChanges};
+use crate::{
+    CellError, FileChanges, MimeBundle, StateAfterCell, Strategy, ToolArguments, VariableChanges,
+};
 
 /// Everything that is known about a cell after it ran: one shape in Rust, JSON, HTTP and MCP.
 ///
@@ -46,7 +48,7 @@ pub struct CellResult {
     /// The files of the workspace that are new, changed or gone.
     pub files: FileChanges,
     /// The session's state after the cell.
-    pub state: State,
+    pub state: StateAfterCell,
     /// The time and memory that the cell took.
     pub usage: Usage,
     /// The tools that the code called, in order.

@@ -9,7 +9,7 @@ use crate::duration_json::optional_whole_milliseconds;
 
 /// The state of a session after a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct StateAfterCell {
     /// Whether the cell's effects stayed.
     pub outcome: StateOutcome,
     /// The safety net that the cell had.
@@ -36,7 +36,7 @@ pub struct State {
     pub replay_time: Option<Duration>,
 }
 
-impl State {
+impl StateAfterCell {
     /// The state after a cell whose effects stay.
     pub fn kept(checkpoint: CheckpointState) -> Self {
         Self::new(StateOutcome::Kept, checkpoint)

@@ -11,7 +11,7 @@ use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_host::journal::{Journal, JournalError, Journals, Report};
+use cellblock_host::journal::{Journal, JournalError, Journals, RestoreReport};
 use cellblock_protocol::{
     Cell, CellResult, Isolation, Journaling, Limits, SessionOptions, Status, WorkspacePlace,
 };
@@ -397,7 +397,7 @@ impl AppState {
 }
 
 /// What came of a replay, as JSON.
-pub(crate) fn report_json(report: &Report) -> Value {
+pub(crate) fn report_json(report: &RestoreReport) -> Value {
     let left_out = report.left_out.iter();
     let left_out = left_out.map(|left| json!({"cell": left.cell, "fate": left.fate}));
     let differences = report.differences.iter().map(|difference| {

@@ -26,7 +26,7 @@ mod wire;
 
 pub use cellblock_docker::{Engine, Error as ContainerError};
 pub use cellblock_network::{BadProxy, Proxies};
-pub use cellblock_sandbox::{Cgroups, Error as SandboxError, Mechanism, Probe, Verdict};
+pub use cellblock_sandbox::{Cgroups, Error as IsolationError, Mechanism, Probe, Verdict};
 pub use container::Containers;
 pub use container::image_python::ImagePython;
 pub use error::{

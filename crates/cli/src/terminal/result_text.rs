@@ -2,7 +2,7 @@
 
 use super::{Console, Style};
 use cellblock::{
-    CellResult, CheckpointState, CheckpointStatus, FileChange, MimeBundle, Replay, State,
+    CellResult, CheckpointState, CheckpointStatus, FileChange, MimeBundle, Replay, StateAfterCell,
     StateOutcome, Status, signal_name, visible_text,
 };
 use std::path::Path;
@@ -163,7 +163,7 @@ impl CheckpointNotice {
 }
 
 /// Prints what a restore brought back and what not. Prints nothing if the cell's effects were kept, or the session has ended.
-pub(crate) fn print_restored(state: &State, console: &Console) {
+pub(crate) fn print_restored(state: &StateAfterCell, console: &Console) {
     if state.outcome != StateOutcome::Restored {
         return;
     }

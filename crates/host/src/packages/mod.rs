@@ -5,7 +5,7 @@ mod unreached_hosts;
 
 use crate::Error;
 use cellblock_env::{
-    Cancel, Dirs, Environments, ForeignPython, InUseLock, Layer, Libc, Package, Progress,
+    Cancel, Dirs, Environments, ForeignPython, InUseLock, InstallProgress, Layer, Libc, Package,
     PythonVersion, Requirements, Search, Variables,
 };
 use cellblock_session::{ImagePython, Refusal, Session};
@@ -16,13 +16,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Hears how far an install has come.
-pub(crate) type Report = Arc<dyn Fn(Progress) + Send + Sync>;
+pub(crate) type InstallProgressListener = Arc<dyn Fn(InstallProgress) + Send + Sync>;
 
 /// Brings packages to sessions. A handle: clones are the same.
 #[derive(Clone)]
 pub struct Packages {
     environments: Environments,
-    report: Option<Report>,
+    report: Option<InstallProgressListener>,
     /// Layers that sessions of this process use, so that they are not removed.
     held: Arc<Mutex<BTreeMap<String, InUseLock>>>,
 }
@@ -54,7 +54,10 @@ impl Packages {
     }
 
     /// Says how far an install has come.
-    pub fn reporting(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> Packages {
+    pub fn reporting(
+        mut self,
+        report: impl Fn(InstallProgress) + Send + Sync + 'static,
+    ) -> Packages {
         self.report = Some(Arc::new(report));
         self
     }

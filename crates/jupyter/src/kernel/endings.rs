@@ -2,7 +2,7 @@
 
 use super::Advice;
 use super::execution::Counts;
-use cellblock_protocol::{CellResult, State, StateOutcome, Status};
+use cellblock_protocol::{CellResult, StateAfterCell, StateOutcome, Status};
 use serde_json::{Value, json};
 
 /// A failed cell, as the messages `error` and `execute_reply` tell it.
@@ -114,7 +114,7 @@ pub(super) fn notice(result: &CellResult, counts: &Counts) -> Option<String> {
     Some(text)
 }
 
-fn state_before(state: &State, counts: &Counts) -> String {
+fn state_before(state: &StateAfterCell, counts: &Counts) -> String {
     if !state.lost.is_empty() {
         let lost: Vec<String> = state
             .lost

@@ -65,7 +65,7 @@ pub(super) fn is_kind_of_record(byte: u8) -> bool {
 pub(super) fn length_of_message(bytes: &[u8]) -> Option<usize> {
     let (mut message, mut at) = (Vec::new(), 0);
     loop {
-        let record = Record::at(bytes.get(at..)?)?;
+        let record = TlsRecord::at(bytes.get(at..)?)?;
         if record.kind != HANDSHAKE || record.body.len() < record.length {
             return None;
         }
@@ -106,7 +106,7 @@ fn handshake_in(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.first().is_some_and(|kind| *kind != HANDSHAKE) {
         return None;
     }
-    while let Some(record) = Record::at(bytes.get(at..).unwrap_or_default())
+    while let Some(record) = TlsRecord::at(bytes.get(at..).unwrap_or_default())
         && record.kind == HANDSHAKE
         && message.len() < RANDOM.end
     {
@@ -142,17 +142,17 @@ pub(super) async fn pass_until_handshake(
 }
 
 /// A record, and as much of its body as is there.
-struct Record<'a> {
+struct TlsRecord<'a> {
     kind: u8,
     length: usize,
     body: &'a [u8],
 }
 
-impl Record<'_> {
-    fn at(bytes: &[u8]) -> Option<Record<'_>> {
+impl TlsRecord<'_> {
+    fn at(bytes: &[u8]) -> Option<TlsRecord<'_>> {
         let ([kind, _, _, high, low], rest) = bytes.split_first_chunk::<RECORD_HEAD_BYTES>()?;
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        Some(Record {
+        Some(TlsRecord {
             kind: *kind,
             length,
             body: &rest[..length.min(rest.len())],

@@ -110,24 +110,24 @@ impl FromHead {
     pub fn parse(body: &[u8]) -> Result<Self, HeadError> {
         let text = bounds::frame_text(body)?;
         Ok(match kind_of(text)? {
-            Kind::Ready => {
-                let Ready { standby } = read(text)?;
+            FrameKind::Ready => {
+                let ReadyFrame { standby } = read(text)?;
                 Self::Ready {
                     standby: (standby > 0).then_some(standby),
                 }
             }
-            Kind::Display => {
+            FrameKind::Display => {
                 let mut display: Display = read(text)?;
                 display.mime.bound();
                 let id = display.display_id.take();
                 display.display_id = id.map(|id| bounds::id("display_id", id)).transpose()?;
                 Self::Display(display)
             }
-            Kind::ClearOutput => {
-                let ClearOutput { wait } = read(text)?;
+            FrameKind::ClearOutput => {
+                let ClearOutputFrame { wait } = read(text)?;
                 Self::ClearOutput { wait }
             }
-            Kind::Comm => {
+            FrameKind::Comm => {
                 let mut message: CommMessage = read(text)?;
                 message.comm = bounds::id("comm", message.comm)?;
                 let target = message.target.take();
@@ -135,8 +135,8 @@ impl FromHead {
                 message.buffers.truncate(CommMessage::MAX_BUFFERS);
                 Self::Comm(message)
             }
-            Kind::ToolCall => {
-                let ToolCall {
+            FrameKind::ToolCall => {
+                let ToolCallFrame {
                     call,
                     name,
                     arguments,
@@ -147,8 +147,8 @@ impl FromHead {
                     arguments,
                 }
             }
-            Kind::InputRequest => {
-                let InputRequest {
+            FrameKind::InputRequest => {
+                let InputRequestFrame {
                     call,
                     mut prompt,
                     password,
@@ -160,8 +160,8 @@ impl FromHead {
                     password,
                 }
             }
-            Kind::OutputRequest => {
-                let OutputRequest {
+            FrameKind::OutputRequest => {
+                let OutputRequestFrame {
                     call,
                     cell,
                     stream,
@@ -176,16 +176,16 @@ impl FromHead {
                     length,
                 }
             }
-            Kind::Log => {
-                let Log { mut text } = read(text)?;
+            FrameKind::Log => {
+                let LogFrame { mut text } = read(text)?;
                 bounds::cut(&mut text, bounds::REPR);
                 Self::Log { text }
             }
-            Kind::Answer => {
-                let Answer { seq } = read(text)?;
+            FrameKind::Answer => {
+                let AnswerFrame { seq } = read(text)?;
                 Self::Reply(Reply::new(seq, text))
             }
-            Kind::Done => {
+            FrameKind::Done => {
                 let mut done: Box<Done> = read(text)?;
                 done.bound();
                 if let Some(value) = &mut done.value {
@@ -223,10 +223,10 @@ pub enum HeadError {
 /// Reads the kind of a frame.
 ///
 /// It is read first, and alone: serde's own tagged enums would keep all other fields as values until they have found the tag.
-fn kind_of(text: &str) -> Result<Kind, HeadError> {
+fn kind_of(text: &str) -> Result<FrameKind, HeadError> {
     #[derive(Deserialize)]
     struct Tag {
-        t: Kind,
+        t: FrameKind,
     }
     // The guest puts the tag in front, so that the rest need not be passed over.
     let first = text
@@ -234,7 +234,7 @@ fn kind_of(text: &str) -> Result<Kind, HeadError> {
         .and_then(|rest| rest.split_once('"'));
     let known = first.and_then(|(word, _)| {
         let word: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
-        Kind::deserialize(word).ok()
+        FrameKind::deserialize(word).ok()
     });
     match known {
         Some(kind) => Ok(kind),
@@ -244,7 +244,7 @@ fn kind_of(text: &str) -> Result<Kind, HeadError> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum FrameKind {
     Ready,
     Display,
     ClearOutput,
@@ -258,19 +258,19 @@ enum Kind {
 }
 
 #[derive(Deserialize)]
-struct Ready {
+struct ReadyFrame {
     #[serde(default)]
     standby: u32,
 }
 
 #[derive(Deserialize)]
-struct ClearOutput {
+struct ClearOutputFrame {
     #[serde(default)]
     wait: bool,
 }
 
 #[derive(Deserialize)]
-struct ToolCall {
+struct ToolCallFrame {
     call: String,
     name: String,
     #[serde(default)]
@@ -278,7 +278,7 @@ struct ToolCall {
 }
 
 #[derive(Deserialize)]
-struct InputRequest {
+struct InputRequestFrame {
     call: String,
     #[serde(default)]
     prompt: String,
@@ -287,7 +287,7 @@ struct InputRequest {
 }
 
 #[derive(Deserialize)]
-struct OutputRequest {
+struct OutputRequestFrame {
     call: String,
     cell: u64,
     stream: Stream,
@@ -296,12 +296,12 @@ struct OutputRequest {
 }
 
 #[derive(Deserialize)]
-struct Log {
+struct LogFrame {
     text: String,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct AnswerFrame {
     seq: u64,
 }
 

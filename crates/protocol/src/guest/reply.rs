@@ -177,12 +177,12 @@ impl Reply {
     /// An error if the guest refused the operation.
     fn accepted(&self) -> Result<(), HeadError> {
         #[derive(Deserialize)]
-        struct Refusal {
+        struct ErrorField {
             error: Option<String>,
         }
         match read(&self.text)? {
-            Refusal { error: None } => Ok(()),
-            Refusal {
+            ErrorField { error: None } => Ok(()),
+            ErrorField {
                 error: Some(mut message),
             } => {
                 bounds::cut(&mut message, bounds::TEXT);

@@ -56,7 +56,7 @@ fn a_time_is_a_number_of_milliseconds_in_json() {
     };
     let json = r#"{"call":"c1","name":"lookup","arguments":{},"ms":0.42,"outcome":"ok"}"#;
     same(call, json);
-    let mut state = State::kept(CheckpointState::armed());
+    let mut state = StateAfterCell::kept(CheckpointState::armed());
     let json = r#"{"outcome":"kept","checkpoint":{"status":"armed","behind":0,"reason":null}}"#;
     same(state.clone(), json);
     state.replay_time = Some(Duration::from_millis(12));

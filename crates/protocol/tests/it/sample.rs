@@ -56,7 +56,7 @@ pub(crate) fn w6() -> CellResult {
             created: vec![FileChange { path: "a.csv".to_owned(), bytes: 120, mime: "text/csv".to_owned() }],
             ..FileChanges::default()
         },
-        state: State::kept(CheckpointState::armed()),
+        state: StateAfterCell::kept(CheckpointState::armed()),
         usage: Usage { wall: Duration::from_micros(1200), cpu: Duration::from_micros(900), peak_bytes: 41_943_040, stdout_bytes: 6, stderr_bytes: 0 },
         tool_calls: vec![ToolCall {
             call: "c1".to_owned(),
@@ -83,7 +83,7 @@ pub(crate) fn ended(status: Status, outcome: StateOutcome) -> CellResult {
         variables: VariableChanges::default(),
         files: FileChanges::default(),
         tool_calls: Vec::new(),
-        state: State::new(outcome, CheckpointState::armed()),
+        state: StateAfterCell::new(outcome, CheckpointState::armed()),
         ..w6()
     }
 }

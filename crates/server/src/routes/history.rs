@@ -8,7 +8,7 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use cellblock_host::journal::{Journal, Record, markdown, notebook, script};
+use cellblock_host::journal::{Journal, JournalRecord, markdown, notebook, script};
 use cellblock_protocol::duration_json::as_milliseconds;
 use cellblock_protocol::{Usage, VariableChanges};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
     let mut kept: Vec<(u64, &VariableChanges)> = Vec::new();
     for line in &journal.lines {
         match &line.record {
-            Record::Ended(ended) => {
+            JournalRecord::Ended(ended) => {
                 kept.retain(|(cell, _)| *cell <= ended.stands);
                 if ended.stands == ended.cell {
                     kept.push((ended.cell, &ended.result.variables));
@@ -50,10 +50,10 @@ fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
                     return Some(vars_of(&kept));
                 }
             }
-            Record::Undone { stands, .. } | Record::Restored { stands } => {
+            JournalRecord::Undone { stands, .. } | JournalRecord::Restored { stands } => {
                 kept.retain(|(cell, _)| cell <= stands);
             }
-            Record::Reset => kept.clear(),
+            JournalRecord::Reset => kept.clear(),
             _ => {}
         }
     }

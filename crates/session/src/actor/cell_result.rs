@@ -10,8 +10,8 @@ use crate::checkpoint::repeat::MAX_CODE_TO_REPEAT;
 use crate::checkpoint::replay::Restoration;
 use cellblock_protocol::guest::{Done, RepeatableCell};
 use cellblock_protocol::{
-    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
-    Usage, VariableChanges,
+    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, StateAfterCell,
+    StateOutcome, Status, Usage, VariableChanges,
 };
 use cellblock_sandbox::{ExceededLimit, Exit, HeadExit};
 
@@ -152,7 +152,7 @@ impl CellRun {
                 VariableChanges::default()
             },
             files,
-            state: State {
+            state: StateAfterCell {
                 outcome,
                 checkpoint: self.net,
                 not_restored,

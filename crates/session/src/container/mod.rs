@@ -9,8 +9,8 @@ use crate::events::SessionEvents;
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::kept_workspaces::remove_if_empty;
-use crate::files::session_files::Files;
 use crate::files::watch::Watcher;
+use crate::files::watched_files::WatchedFiles;
 use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
@@ -18,7 +18,7 @@ use crate::packages::{PackageMount, Packages};
 use crate::session::Session;
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
-use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, PreparedSession, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::Sockets;
 use crate::state_directory::{claim, next_number, remove_orphans, session_directory};
@@ -186,7 +186,7 @@ impl ContainerBackend {
             head,
         );
         let limit = options.limits.disk;
-        let files = Files::watch(
+        let files = WatchedFiles::watch(
             &workspace,
             &self.watcher,
             &directory,
@@ -196,7 +196,7 @@ impl ContainerBackend {
         let files = files.await?;
         // From here on the end of the session removes its directories.
         cleanup.disarm();
-        let prepared = Prepared::new(SessionParts {
+        let prepared = PreparedSession::new(SessionParts {
             options: &options,
             summary: IsolationSummary {
                 rung: Rung::None,

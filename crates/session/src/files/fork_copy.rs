@@ -3,7 +3,7 @@
 //! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
 //! session has open are copied all the same: that process can write to them without a question of init.
 
-use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
+use crate::files::entry_state::{EntryState, TrackedKind, WorkspaceListing};
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
@@ -68,10 +68,10 @@ impl Copying {
         let (directories, files): (Vec<_>, Vec<_>) = entries
             .iter()
             .map(|(path, seen)| (path.clone(), *seen))
-            .partition(|(_, seen)| seen.kind == Kind::Directory);
+            .partition(|(_, seen)| seen.kind == TrackedKind::Directory);
         let (shared, copied) = files.into_iter().partition(|(path, seen)| {
             can_share
-                && seen.kind == Kind::File
+                && seen.kind == TrackedKind::File
                 && seen.bytes >= least
                 // A session that changes the file later must be able to read it and to put a copy in its place.
                 && seen.access.mode & 0o400 != 0
@@ -214,13 +214,13 @@ impl Copies<'_> {
             return Ok(());
         };
         match seen.kind {
-            Kind::Link => {
+            TrackedKind::Link => {
                 self.to.make_link(path, &entry.read_link()?)?;
                 self.give(path, &seen)
             }
             // The other end of a pipe or a socket is not the fork's.
-            Kind::Directory | Kind::Pipe | Kind::SocketOrDevice => Ok(()),
-            Kind::File => {
+            TrackedKind::Directory | TrackedKind::Pipe | TrackedKind::SocketOrDevice => Ok(()),
+            TrackedKind::File => {
                 let source = match entry.read() {
                     // Closed to us.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),

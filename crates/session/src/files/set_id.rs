@@ -1,6 +1,6 @@
 //! Programs in a workspace that run with the rights of their owner: code of a session must not be able to rewrite them.
 
-use crate::files::entry_state::{EntryState, Kind};
+use crate::files::entry_state::{EntryState, TrackedKind};
 use crate::files::workspace::Workspace;
 use crate::{Error, WorkspaceProblem};
 use cellblock_sandbox::SET_ID_BITS;
@@ -16,7 +16,7 @@ impl Workspace {
 
     fn code_can_write(&self, seen: &EntryState) -> bool {
         let is_own = seen.access.owner == self.owner;
-        seen.kind == Kind::File && (is_own || seen.access.mode & 0o022 != 0)
+        seen.kind == TrackedKind::File && (is_own || seen.access.mode & 0o022 != 0)
     }
 
     /// Refuses a directory of the user's with programs in it that run with rights of their own and that code could rewrite.

@@ -1,11 +1,11 @@
 //! The workspace of a session: its directory, and what is in it.
 
-use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
+use crate::files::entry_state::{EntryState, TrackedKind, WorkspaceListing};
 use crate::files::kept_workspaces::{KeptWorkspaces, hold_lock, remove_if_empty};
 use crate::files::shared_files::SharedFiles;
 use crate::files::store::{Attributes, Fingerprint};
 use crate::{Error, WorkspaceProblem};
-use cellblock_sandbox::{Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step};
+use cellblock_sandbox::{Budget, Closed, Confined, EntryHandle, FileSystem, Links, Stat, WalkStep};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -163,7 +163,7 @@ impl Workspace {
         };
         self.directory
             .walk(Path::new(""), &mut budget, &mut |step| {
-                is_empty &= matches!(step, Step::Enters(..));
+                is_empty &= matches!(step, WalkStep::Enters(..));
             });
         is_empty
     }
@@ -202,7 +202,7 @@ impl Workspace {
                 return found;
             };
             let seen = self.note(&mut found, from, &stat);
-            if seen.kind != Kind::Directory {
+            if seen.kind != TrackedKind::Directory {
                 return found;
             }
         }
@@ -213,14 +213,14 @@ impl Workspace {
         };
         self.directory
             .walk(from, &mut budget, &mut |step| match step {
-                Step::Enters(path, directory) => {
+                WalkStep::Enters(path, directory) => {
                     found.enter(path, directory);
                     on_directory(path, directory);
                 }
-                Step::Finds(path, stat) => {
+                WalkStep::Finds(path, stat) => {
                     self.note(&mut found, path, stat);
                 }
-                Step::Leaves(path) => {
+                WalkStep::Leaves(path) => {
                     found.left.insert(path.to_owned());
                 }
             });
@@ -237,7 +237,7 @@ impl Workspace {
         /// XFS reserves at least this much for a file that grows.
         const MIN_RESERVED_BYTES: u64 = 64 << 10;
         let reserves_ahead = self.file_system.is_some_and(FileSystem::reserves_ahead);
-        let ahead = if reserves_ahead && seen.kind == Kind::File {
+        let ahead = if reserves_ahead && seen.kind == TrackedKind::File {
             seen.bytes + MIN_RESERVED_BYTES
         } else {
             0
@@ -267,7 +267,7 @@ impl Workspace {
     }
 
     /// Finds the entry at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
-    pub(crate) fn find(&self, path: &Path) -> Option<(Entry, EntryState)> {
+    pub(crate) fn find(&self, path: &Path) -> Option<(EntryHandle, EntryState)> {
         let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
         let seen = EntryState::from_stat(entry.stat());
         Some((entry, seen))

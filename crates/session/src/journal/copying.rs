@@ -1,6 +1,6 @@
 //! A private copy of a user's directory, for replaying cells in it.
 
-use crate::files::entry_state::{Kind, WorkspaceListing};
+use crate::files::entry_state::{TrackedKind, WorkspaceListing};
 use crate::files::fork_copy::Copies;
 use crate::files::workspace::Workspace;
 use crate::{Error, WorkspaceProblem};
@@ -45,8 +45,11 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     // A directory comes before what is in it: its path is shorter, and so sorted first.
     for (path, seen) in &found {
         let copied = match seen.kind {
-            Kind::Directory => target.make_directories(path, Links::AreNotFollowed),
-            Kind::Link | Kind::File | Kind::Pipe | Kind::SocketOrDevice => copies.copy(path, seen),
+            TrackedKind::Directory => target.make_directories(path, Links::AreNotFollowed),
+            TrackedKind::Link
+            | TrackedKind::File
+            | TrackedKind::Pipe
+            | TrackedKind::SocketOrDevice => copies.copy(path, seen),
         };
         copied.map_err(failed(path))?;
     }

@@ -3,14 +3,15 @@
 mod host_requests;
 
 pub use cellblock_network::{
-    Authority, Connection, CredentialError, HostDecision, Kind, Outcome, Refusal,
+    Authority, Connection, ConnectionOutcome, ConnectionRefusal, CredentialError, HostDecision,
+    RequestKind,
 };
 pub use host_requests::HostApprover;
 pub(crate) use host_requests::HostRequests;
 
-use crate::Error;
-use crate::session::Shared;
-use cellblock_network::{Credential, Guard, Log, Proxies};
+use crate::session::SessionShared;
+use crate::{Error, Refusal};
+use cellblock_network::{ConnectionLog, Credential, Guard, Proxies};
 use cellblock_protocol::{
     CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions, UnlistedHosts,
 };
@@ -194,14 +195,14 @@ impl NetworkListeners {
     pub(crate) fn serve(
         &self,
         opened_listeners: Vec<OpenedListener>,
-        shared: &Shared,
+        shared: &SessionShared,
     ) -> Result<NetworkAccess, Error> {
         let mut access = NetworkAccess::default();
         let log = log(shared, Arc::clone(&access.refused));
         let credentials = self.credentials.iter().map(Credential::read);
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
-            .map_err(crate::Refusal::Credential)?;
+            .map_err(Refusal::Credential)?;
         let mut guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
@@ -288,7 +289,7 @@ impl NetworkAccess {
 }
 
 /// Tells the readers of a session of every connection: as a value, and as a line of the log.
-fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
+fn log(shared: &SessionShared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> ConnectionLog {
     let (logs, connections) = (shared.base.logs.clone(), shared.connections.clone());
     Arc::new(move |connection| {
         let connection = Arc::new(connection);
@@ -328,9 +329,7 @@ pub(crate) fn refuse_addresses(rules: &[NetworkRule]) -> Result<(), Error> {
     let is_address = |rule: &&NetworkRule| rule.raw && matches!(rule.host, HostPattern::Address(_));
     match rules.iter().find(is_address) {
         None => Ok(()),
-        Some(rule) => Err(Error::Refused(crate::Refusal::AddressRule {
-            rule: rule.clone(),
-        })),
+        Some(rule) => Err(Error::Refused(Refusal::AddressRule { rule: rule.clone() })),
     }
 }
 

@@ -4,9 +4,9 @@
 //! watch is of a **path**: a directory that a cell removes and an undo brings back is watched again. What an undo or a restore changes in the
 //! files is told like any other change.
 
-use super::place::Access;
+use super::layout::PathAccess;
 use super::{Paths, blocking};
-use crate::files::watch::{Listener, Recorded, RecordedChange, RecordedKind, Watch};
+use crate::files::watch::{ChangeListener, Recorded, RecordedChange, RecordedKind, Watch};
 use crate::session::Session;
 use crate::{Error, Refusal};
 use cellblock_protocol::{WatchedChange, WatchedChangeKind};
@@ -54,7 +54,7 @@ pub struct PathWatch {
     root: String,
     below: Below,
     watch: Watch,
-    listener: Listener,
+    listener: ChangeListener,
     is_root_there: bool,
     /// Whether there were more directories than are watched.
     is_full: bool,
@@ -249,7 +249,7 @@ impl PathWatch {
         };
         self.session
             .paths()
-            .work(&self.root, Access::Read, open)
+            .work(&self.root, PathAccess::Read, open)
             .await
     }
 }

@@ -43,7 +43,7 @@ impl ProcessTask {
     pub(super) async fn run(mut self) {
         let far_future = Duration::from_secs(365 * 24 * 3600);
         let mut deadline = Instant::now() + self.timeout.unwrap_or(far_future);
-        let mut ended: Option<Ended> = None;
+        let mut ended: Option<EndedProcess> = None;
         let mut buffer = vec![0; 64 << 10];
         loop {
             if let Some(ended) = &ended
@@ -62,7 +62,7 @@ impl ProcessTask {
                     cpu,
                     peak_bytes,
                 })) => {
-                    ended = Some(Ended {
+                    ended = Some(EndedProcess {
                         end: self.judge(exit, cpu, peak_bytes),
                         until: Instant::now() + OUTPUT_GRACE,
                         unread: self.unread(),
@@ -207,7 +207,7 @@ impl ProcessTask {
 }
 
 /// A process that has ended, and whose output may not.
-struct Ended {
+struct EndedProcess {
     end: ProcessEnd,
     /// Until when its output is waited for.
     until: Instant,
@@ -215,7 +215,7 @@ struct Ended {
     unread: u64,
 }
 
-impl Ended {
+impl EndedProcess {
     fn is_due(&self) -> bool {
         self.unread == 0 && Instant::now() >= self.until
     }

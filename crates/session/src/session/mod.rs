@@ -6,7 +6,7 @@ mod resources;
 mod shared;
 
 pub use resources::ResourceUse;
-pub(crate) use shared::Shared;
+pub(crate) use shared::SessionShared;
 
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
@@ -42,7 +42,7 @@ const COMPUTE_MEMORY: u64 = 256 << 20;
 /// [`close`](Session::close).
 #[derive(Clone, Debug)]
 pub struct Session {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionShared>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     /// Closed when nothing of the session is left.
     pub(crate) presence: watch::Receiver<()>,

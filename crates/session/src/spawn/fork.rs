@@ -13,7 +13,7 @@ use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{OpenedSession, Opening, Prepared, SessionParts};
+use crate::spawn::prepared::{OpenedSession, Opening, PreparedSession, SessionParts};
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use crate::{Error, ForkRefusal};
@@ -188,7 +188,7 @@ impl Actor {
             .placement
             .lineage
             .next(self.live.placement.cgroup.as_ref());
-        let prepared = Prepared::new(SessionParts {
+        let prepared = PreparedSession::new(SessionParts {
             options: &options,
             summary: runtime.isolation_summary(),
             process_host: self.live.placement.process_host.for_fork()?,

@@ -13,7 +13,7 @@ use crate::events::SessionEvents;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
-use crate::files::session_files::Files;
+use crate::files::watched_files::WatchedFiles;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
@@ -21,7 +21,7 @@ use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, PreparedSession, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
@@ -81,7 +81,11 @@ impl RuntimeState {
     }
 
     /// Makes everything of a session but its handle.
-    pub(crate) async fn make(&self, id: &str, options: &SessionOptions) -> Result<Prepared, Error> {
+    pub(crate) async fn make(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+    ) -> Result<PreparedSession, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
@@ -106,7 +110,7 @@ impl RuntimeState {
         if !self.has_view() {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
-        Ok(Prepared::new(SessionParts {
+        Ok(PreparedSession::new(SessionParts {
             options,
             summary: self.isolation_summary(),
             process_host: ProcessHost::Zygote(zygote),
@@ -151,8 +155,8 @@ impl RuntimeState {
         directory: &Path,
         limit: u64,
         change_notice: ChangeNotice,
-    ) -> Result<Files, Error> {
-        Files::watch(workspace, &self.watcher, directory, limit, change_notice).await
+    ) -> Result<WatchedFiles, Error> {
+        WatchedFiles::watch(workspace, &self.watcher, directory, limit, change_notice).await
     }
 
     /// Watches the files of a fork whose init cannot ask before changes: the fork must share no file.
@@ -161,7 +165,7 @@ impl RuntimeState {
         workspace: &Arc<Workspace>,
         directory: &Path,
         limit: u64,
-    ) -> Result<Files, Error> {
+    ) -> Result<WatchedFiles, Error> {
         self.share_nothing(workspace).await?;
         self.watch_files(workspace, directory, limit, ChangeNotice::Never)
             .await

@@ -78,12 +78,12 @@ pub(crate) struct Zygote {
     pub(crate) launcher_pid: u32,
     dead: AtomicBool,
     /// The zygote's first message.
-    pub(crate) ready: Ready,
+    pub(crate) ready: ZygoteReady,
 }
 
 /// The zygote's first word.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Ready {
+pub(crate) struct ZygoteReady {
     /// The version of Python.
     pub(crate) python: String,
     /// The modules that every session finds imported.
