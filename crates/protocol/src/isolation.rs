@@ -142,7 +142,7 @@ impl Wall {
                 "dangerous system calls: mounts, tracing, BPF, keys, io_uring and more"
             }
             Self::Privileges => "root, capabilities, and gaining them through setuid programs",
-            Self::Signals => "a cell that would kill its own safety net",
+            Self::Signals => "a cell that would kill its own checkpoint",
             Self::Environment => {
                 "inherited environment variables and open files, and the secrets in them"
             }

@@ -237,7 +237,7 @@ impl Field for UnlistedHosts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// On the main thread of the interpreter, with a standby process as the safety net.
+    /// On the main thread of the interpreter, with a standby process as the checkpoint.
     #[default]
     Process,
     /// On a worker thread, so that the session can be looked at meanwhile; the standby is there too.

@@ -12,7 +12,7 @@ use crate::duration_json::optional_whole_milliseconds;
 pub struct StateAfterCell {
     /// Whether the cell's effects stayed.
     pub outcome: StateOutcome,
-    /// The safety net that the cell had.
+    /// The checkpoint that the cell had to go back to.
     pub checkpoint: CheckpointState,
     /// Parts of the state before the cell that could not be put back: files without a copy, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +96,7 @@ impl fmt::Display for StateOutcome {
     }
 }
 
-/// The safety net of a cell.
+/// Whether a cell has a checkpoint to go back to, and how far that is behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
     /// Whether the checkpoint is there.

@@ -123,14 +123,14 @@ pub(crate) fn file_lines(result: &CellResult, workspace: &Path, console: &Consol
 }
 
 /// What a crash in the next cell would cost.
-pub(crate) fn next_crash(net: &CheckpointState, replay: Replay) -> String {
-    let reason = net.reason.as_deref().unwrap_or_default();
-    let cells = plural(net.behind, "cell");
-    match (net.status, replay) {
+pub(crate) fn next_crash(checkpoint: &CheckpointState, replay: Replay) -> String {
+    let reason = checkpoint.reason.as_deref().unwrap_or_default();
+    let cells = plural(checkpoint.behind, "cell");
+    match (checkpoint.status, replay) {
         (CheckpointStatus::Armed, _) => {
             "the next cell is safe: a crash in it loses nothing".to_owned()
         }
-        (CheckpointStatus::Behind, _) if net.behind == 0 => {
+        (CheckpointStatus::Behind, _) if checkpoint.behind == 0 => {
             format!("a crash in the next cell would not bring everything back: {reason}")
         }
         (CheckpointStatus::Behind, Replay::Off) => {
@@ -151,10 +151,10 @@ pub(crate) struct CheckpointNotice(Option<(CheckpointStatus, Option<String>)>);
 
 impl CheckpointNotice {
     /// Whether a notice must be printed: the session is not armed, and for another reason than the last notice had.
-    pub(crate) fn is_needed(&mut self, net: &CheckpointState) -> bool {
-        let now = match net.status {
+    pub(crate) fn is_needed(&mut self, checkpoint: &CheckpointState) -> bool {
+        let now = match checkpoint.status {
             CheckpointStatus::Armed => None,
-            status => Some((status, net.reason.clone())),
+            status => Some((status, checkpoint.reason.clone())),
         };
         let is_new = now != self.0;
         self.0 = now;
@@ -250,12 +250,12 @@ mod safety_tests {
     use super::*;
 
     #[test]
-    fn a_safety_net_is_told_once_for_each_reason() {
+    fn a_checkpoint_notice_is_told_once_for_each_reason() {
         let mut told = CheckpointNotice::default();
         let behind = CheckpointState::behind(1, "a thread (tqdm)");
         let further = CheckpointState::behind(2, "a thread (tqdm)");
         let other = CheckpointState::behind(2, "a socket is listening");
-        let nets = [
+        let checkpoints = [
             &CheckpointState::armed(),
             &behind,
             &further,
@@ -263,7 +263,7 @@ mod safety_tests {
             &CheckpointState::armed(),
             &behind,
         ];
-        let news = nets.map(|net| told.is_needed(net));
+        let news = checkpoints.map(|checkpoint| told.is_needed(checkpoint));
         assert_eq!(news, [false, true, false, true, false, true]);
     }
 }

@@ -94,9 +94,9 @@ impl CellRun {
         self.events.emit_incomplete_line();
         self.console_log.end();
         if let Some(reason) = actor.live.files.history.lock().take_unpreserved()
-            && self.net.status == CheckpointStatus::Armed
+            && self.checkpoint.status == CheckpointStatus::Armed
         {
-            self.net = CheckpointState::behind(0, reason);
+            self.checkpoint = CheckpointState::behind(0, reason);
         }
         let (number, after) = (self.number, effect.after.clone());
         let (result, capture) = self.result(actor, exit, done, effect);
@@ -154,7 +154,7 @@ impl CellRun {
             files,
             state: StateAfterCell {
                 outcome,
-                checkpoint: self.net,
+                checkpoint: self.checkpoint,
                 not_restored,
                 lost,
                 replayed,

@@ -49,8 +49,8 @@ pub(crate) struct CellRun {
     pub(crate) memory_kills: u64,
     /// Where the cell was when its time was over.
     pub(crate) stopped_at: Option<String>,
-    /// The safety net that the cell started with.
-    pub(crate) net: CheckpointState,
+    /// The checkpoint under the cell when it started.
+    pub(crate) checkpoint: CheckpointState,
     /// The log of what a container prints.
     pub(crate) console_log: ConsoleLog,
     /// The recorded answers, if the cell ran before and runs again.
@@ -142,7 +142,7 @@ impl CellRun {
             started,
             displays: Displays::default(),
             calls: Calls::default(),
-            net: actor.live.checkpoints.state(),
+            checkpoint: actor.live.checkpoints.state(),
             console_log: actor.live.placement.process_host.console_log(),
             recorded: None,
         }

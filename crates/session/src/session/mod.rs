@@ -277,7 +277,7 @@ impl Session {
         outcome.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
-    /// Lists the states that the session can go back to, newest first, and says whether the next cell has a safety net.
+    /// Lists the states that the session can go back to, newest first, and says whether the next cell has a checkpoint.
     pub async fn checkpoints(&self) -> Result<CheckpointList, Error> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
