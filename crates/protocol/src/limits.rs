@@ -12,6 +12,18 @@ use crate::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to
 
 /// The resources that a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
 /// `"512MB"` and `"5min"` do as well, and what is absent has its default.
+///
+/// ```
+/// use cellblock_protocol::Limits;
+/// use std::time::Duration;
+///
+/// let limits = Limits { wall: Duration::from_secs(5), ..Limits::DEFAULT };
+/// assert!(limits.validate().is_ok());
+///
+/// let read: Limits = serde_json::from_str(r#"{"wall": "5s", "memory": "2GiB"}"#).unwrap();
+/// assert_eq!(read, limits);
+/// assert!(serde_json::from_str::<Limits>(r#"{"memory": "1kB"}"#).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Limits {

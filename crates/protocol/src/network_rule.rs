@@ -25,6 +25,14 @@ pub const MAX_NETWORK_RULES: usize = 64;
 /// | `db.example.org:5432 private` | the host also where its address is a private one |
 ///
 /// An address, and `localhost`, is named for what it is, so it may be private without the word.
+///
+/// ```
+/// use cellblock_protocol::NetworkRule;
+///
+/// let rule: NetworkRule = "*.example.org:8080".parse().unwrap();
+/// assert_eq!(rule.to_string(), "*.example.org:8080");
+/// assert!("example.org/path".parse::<NetworkRule>().is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRule {
     /// The methods of plain HTTP; empty for everything.

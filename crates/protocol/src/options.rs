@@ -16,6 +16,21 @@ use crate::{
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
+///
+/// ```
+/// use cellblock_protocol::{Limits, SessionOptions};
+///
+/// let options = SessionOptions {
+///     imports: vec!["math".to_owned()],
+///     limits: Limits { memory: 512 << 20, ..Limits::DEFAULT },
+///     ..SessionOptions::named("analysis")
+/// };
+/// let json = r#"{"session": "analysis", "imports": ["math"], "limits": {"memory": "512MiB"}}"#;
+/// assert_eq!(serde_json::from_str::<SessionOptions>(json).unwrap(), options);
+///
+/// let slip = serde_json::from_str::<SessionOptions>(r#"{"import": ["math"]}"#).unwrap_err();
+/// assert!(slip.to_string().contains("import"));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct SessionOptions {

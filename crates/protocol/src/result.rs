@@ -14,6 +14,20 @@ use crate::{
 ///
 /// `status`, `exit_code` and `signal` come from the host's own sight of the process, never from the
 /// guest. What the guest says (value, error, variables) is true only as far as its code is honest.
+///
+/// ```
+/// use cellblock_protocol::{CellResult, Status};
+///
+/// /// What a program tells its user about a cell.
+/// fn in_words(result: &CellResult) -> String {
+///     match (&result.status, &result.error) {
+///         (Status::Success, _) => result.repr().unwrap_or("done").to_owned(),
+///         (Status::Timeout, _) => format!("stopped after {:.0?}", result.usage.wall),
+///         (_, Some(error)) => format!("{}: {}", error.type_, error.value),
+///         (status, None) => format!("{status}; the state is {}", result.state.outcome),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// The session it ran in.

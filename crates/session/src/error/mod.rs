@@ -18,6 +18,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// An error of a session or a runtime. A cell that fails is none of these: that is a result.
+///
+/// Each cause is a variant with its values, so that a program decides without reading the text:
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_session::{Error, NotFound};
+///
+/// session.run("x = 1").await?;
+/// let error = session.undo(5).await.unwrap_err();
+/// let Error::NotFound(NotFound::TooFewCells { kept, .. }) = &error else {
+///     panic!("{error}");
+/// };
+/// assert_eq!(*kept, 1);
+/// assert_eq!(error.to_string(), "there are only 1 cells to take back");
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -49,6 +49,20 @@ pub enum Existing {
 /// it stays inside the session's view: a link that leads out of the workspace, out of `/tmp` or out of `/dev/shm` is refused; one to an
 /// absolute path in its own place is followed. Works while a cell runs. What is written to the workspace between cells is part of the
 /// state before the next cell, as with [`Session::put_file`], but is not in the journal.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_session::Existing;
+///
+/// let paths = session.paths();
+/// let path = paths.in_workspace("notes/a.txt");
+/// paths.write(&path, 0, b"hello".to_vec(), Existing::CutOff).await?;
+/// assert_eq!(session.run("open('notes/a.txt').read()").await?.repr(), Some("'hello'"));
+/// assert_eq!(paths.read(&path, 1, 3).await?, b"ell");
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Paths<'a> {
     session: &'a Session,

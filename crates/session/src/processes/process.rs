@@ -16,6 +16,19 @@ use tokio::sync::{Notify, watch};
 
 /// A process beside the interpreter of a session. A handle: clones are the same process. It goes on when the last one is dropped, and ends with the
 /// session.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_protocol::Spawn;
+///
+/// let process = session.spawn(Spawn::shell("echo hello; exit 3")).await?;
+/// let finished = process.output().await;
+/// assert_eq!(finished.stdout, b"hello\n");
+/// assert_eq!(finished.end.exit_code, Some(3));
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Process(pub(super) Arc<ProcessState>);
 

@@ -40,6 +40,27 @@ const COMPUTE_MEMORY: u64 = 256 << 20;
 
 /// A live Python. A handle: clones are the same session, and the session ends when the last one is dropped or on
 /// [`close`](Session::close).
+///
+/// One cell runs at a time: a second one is refused with [`Error::Busy`]. A cell that fails, crashes or runs out of time is a result,
+/// no error, and the session goes on:
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// session.run("x = [1, 2, 3]").await?;
+/// let crash = session.run("import os; os.kill(os.getpid(), 11)").await?;
+/// assert_eq!(crash.signal, Some(11));
+/// // Another process took the place of the one that died, with all variables.
+/// let result = session.run("sum(x)").await?;
+/// assert_eq!(result.repr(), Some("6"));
+/// // `undo` takes back what the last cell did.
+/// session.run("x.append(4)").await?;
+/// session.undo(1).await?;
+/// assert_eq!(session.run("len(x)").await?.repr(), Some("3"));
+/// session.close().await;
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(crate) shared: Arc<SessionShared>,
@@ -97,6 +118,24 @@ impl Session {
 
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use
     /// [`start`](Session::start) to answer them.
+    ///
+    /// ```
+    /// # cellblock_test_support::wait(async {
+    /// # let session = cellblock_test_support::open_session(Default::default()).await?;
+    /// use cellblock_protocol::{Cell, Status};
+    /// use std::time::Duration;
+    ///
+    /// let result = session.run("print('hello')\n1 / 0").await?;
+    /// assert_eq!((result.status, result.stdout.as_str()), (Status::Failure, "hello\n"));
+    /// assert_eq!(result.error.map(|error| error.type_).as_deref(), Some("ZeroDivisionError"));
+    ///
+    /// let limit = Duration::from_millis(500);
+    /// let result = session.run(Cell::new("while True: pass").timeout(limit)).await?;
+    /// assert_eq!(result.status, Status::Timeout);
+    /// assert!(result.usage.wall >= limit);
+    /// # Ok::<(), cellblock_session::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run(&self, cell: impl Into<Cell>) -> Result<CellResult, Error> {
         let cell = cell.into();
         cell.validate()?;
