@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::duration_json::optional_seconds;
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
-use crate::quantity::{Seconds, check_seconds, duration_of_seconds};
+use crate::json::duration::optional_seconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::json::quantity::{Seconds, check_seconds, duration_of_seconds};
 
 /// The most code one cell may have. A line of the pipe is no longer, so nothing larger can be asked for there.
 pub const MAX_CODE_BYTES: usize = 16_000_000;

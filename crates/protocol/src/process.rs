@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::duration_json::milliseconds;
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown, shown_text};
-use crate::quantity::{Seconds, check_seconds, to_duration};
+use crate::json::duration::milliseconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown, shown_text};
+use crate::json::quantity::{Seconds, check_seconds, to_duration};
 
 /// Most bytes of the arguments, the variables and the directory of a process together.
 pub const MAX_SPAWN_BYTES: usize = 100_000;

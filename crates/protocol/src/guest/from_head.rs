@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
 
-use crate::duration_json::milliseconds;
+use crate::json::duration::milliseconds;
 
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
-use crate::mime::add_plain_text;
+use crate::result::mime::add_plain_text;
 use crate::{CellError, CellValue, CommMessage, Display, Stream, ToolArguments, VariableChanges};
 
 /// A frame from the head to the host. A claim, not evidence: how a cell ended is the host's own to find out.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::bounds::{self, Bound as _};
 use super::from_head::{HeadError, read};
-use crate::mime::add_plain_text;
+use crate::result::mime::add_plain_text;
 use crate::{Completeness, Completions, Computed, CursorHelp, Inspection, Variable};
 
 /// The answer to an operation. Which shape it must have, only the asker knows: so it says by the

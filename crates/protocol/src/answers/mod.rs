@@ -1,4 +1,7 @@
-//! Answers to operations other than cells.
+//! Answers to operations other than cells, and the questions of editors.
+
+pub(crate) mod questions;
+pub(crate) mod variable;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown_text};
 
 /// The most rules of one session.
 pub const MAX_NETWORK_RULES: usize = 64;

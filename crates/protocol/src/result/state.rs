@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::duration_json::optional_whole_milliseconds;
+use crate::json::duration::optional_whole_milliseconds;
 
 /// The state of a session after a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

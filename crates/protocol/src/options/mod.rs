@@ -1,4 +1,15 @@
-//! The options of a session.
+//! The options of a session, and each part of them: limits, walls, network, journal, variables.
+
+pub(crate) mod container;
+pub(crate) mod credential;
+pub(crate) mod imports;
+pub(crate) mod isolation;
+pub(crate) mod journaling;
+pub(crate) mod limits;
+pub(crate) mod network_rule;
+pub(crate) mod replay;
+pub(crate) mod seed;
+pub(crate) mod workspace_place;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,10 +17,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::imports::import_statement;
-use crate::invalid::{Invalid, shown_text};
-use crate::seed::validate_seed;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::options::imports::import_statement;
+use crate::options::seed::validate_seed;
 use crate::{
     Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
     NetworkRule, Replay, Seed, WorkspacePlace,

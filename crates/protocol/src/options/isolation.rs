@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
 
 /// How strongly a session is walled in. Ordered: `None < Landlock < Full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::json_text::JsonText;
+use crate::json::text::JsonText;
 
 /// One thing to show, in as many forms as its maker offers: a MIME type for each.
 ///

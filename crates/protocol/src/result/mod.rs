@@ -1,11 +1,17 @@
-//! The result of a cell.
+//! The result of a cell, and each part of it: displays, error, changes, state.
+
+pub(crate) mod cell_error;
+pub(crate) mod changes;
+pub(crate) mod display;
+pub(crate) mod mime;
+pub(crate) mod state;
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::duration_json::milliseconds;
+use crate::json::duration::milliseconds;
 use crate::{
     CellError, FileChanges, MimeBundle, StateAfterCell, Strategy, ToolArguments, VariableChanges,
 };

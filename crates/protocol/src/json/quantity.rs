@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown, shown_text};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown, shown_text};
 
 /// Reads a size as people write it: `512MB` (million), `2GiB` or `2G` (1024³), `4096` (bytes).
 ///

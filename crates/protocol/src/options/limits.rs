@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::duration_json::seconds;
-use crate::fields::{Field, Fields};
-use crate::invalid::Invalid;
-use crate::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
+use crate::json::duration::seconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::Invalid;
+use crate::json::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
 
 /// The resources that a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
 /// `"512MB"` and `"5min"` do as well, and what is absent has its default.
