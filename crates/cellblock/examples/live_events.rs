@@ -27,8 +27,8 @@ pub(crate) async fn main() -> Result<(), Error> {
             Event::Display(display) => println!("shown: {:?}", display.mime.text("text/plain")),
             Event::Result { result } => {
                 println!(
-                    "ended with {} after {:.1} ms",
-                    result.status, result.usage.wall_ms
+                    "ended with {} after {:.1?}",
+                    result.status, result.usage.wall
                 );
                 assert_eq!(result.stdout, printed);
             }

@@ -41,8 +41,8 @@ pub use find::{
     PythonVersion, RejectReason, RejectedPython, Search, cjk_font,
 };
 pub use install::{
-    CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, Progress, ProxySettings,
-    SandboxCommand, SandboxError, SandboxOptions, SandboxStrength, Step, UnreachedHost,
+    CommandFailure, InstallProgress, InstallStep, InstallerSandbox, OpenSandbox, ProgramEnd,
+    ProxySettings, SandboxCommand, SandboxError, SandboxOptions, SandboxStrength, UnreachedHost,
 };
 pub use program::{Cancel, CancelOnDrop};
 pub use requirements::{DEFAULT_PACKAGES, Requirements};

@@ -84,7 +84,7 @@ pub(crate) enum Stream {
 
 /// A program that ended by itself.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedProgram {
     pub(crate) status: ExitStatus,
     /// The last lines of both streams, for an error message. Their order between the streams is not certain.
     pub(crate) tail: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) struct Ended {
 
 /// Why a program did not end by itself.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum ProgramStopped {
     DidNotStart(io::Error),
     TimedOut,
     Cancelled,
@@ -107,14 +107,14 @@ pub(crate) fn run(
     time_limit: Option<Duration>,
     cancel: &Cancel,
     on_line: &mut dyn FnMut(Stream, &str),
-) -> Result<Ended, Stopped> {
+) -> Result<EndedProgram, ProgramStopped> {
     let deadline = time_limit.map(|limit| Instant::now() + limit);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let mut child = spawn(&mut command).map_err(Stopped::DidNotStart)?;
+    let mut child = spawn(&mut command).map_err(ProgramStopped::DidNotStart)?;
 
     let (sender, lines) = mpsc::channel();
     let streams = (child.stdout.take(), child.stderr.take());
@@ -125,7 +125,7 @@ pub(crate) fn run(
     };
     if let Err(error) = reading {
         let _ = kill_and_reap(&mut child);
-        return Err(Stopped::DidNotStart(error));
+        return Err(ProgramStopped::DidNotStart(error));
     }
 
     let mut tail = LastLines::default();
@@ -135,11 +135,11 @@ pub(crate) fn run(
     loop {
         if cancel.is_cancelled() {
             let _ = kill_and_reap(&mut child);
-            return Err(Stopped::Cancelled);
+            return Err(ProgramStopped::Cancelled);
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let _ = kill_and_reap(&mut child);
-            return Err(Stopped::TimedOut);
+            return Err(ProgramStopped::TimedOut);
         }
         match lines.recv_timeout(POLL_INTERVAL) {
             Ok((stream, text)) => {
@@ -158,8 +158,8 @@ pub(crate) fn run(
             ended_at = Some(Instant::now());
         }
         if ended_at.is_some_and(|at| !are_streams_open || at.elapsed() > PIPE_GRACE) {
-            let status = kill_and_reap(&mut child).map_err(Stopped::DidNotStart)?;
-            return Ok(Ended {
+            let status = kill_and_reap(&mut child).map_err(ProgramStopped::DidNotStart)?;
+            return Ok(EndedProgram {
                 status,
                 tail: tail.into_lines(),
                 stderr: stderr.into_lines(),

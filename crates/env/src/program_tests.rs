@@ -10,7 +10,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn lines_of(script: &str) -> (Result<Ended, Stopped>, Vec<(Stream, String)>) {
+fn lines_of(script: &str) -> (Result<EndedProgram, ProgramStopped>, Vec<(Stream, String)>) {
     let mut lines = Vec::new();
     let result = run(
         shell(script),
@@ -70,7 +70,7 @@ fn a_deadline_and_a_cancellation_end_it() {
         &Cancel::new(),
         &mut |_, _| {},
     );
-    assert!(matches!(late, Err(Stopped::TimedOut)));
+    assert!(matches!(late, Err(ProgramStopped::TimedOut)));
 
     let cancel = Cancel::new();
     let guard = cancel.on_drop();
@@ -83,7 +83,10 @@ fn a_deadline_and_a_cancellation_end_it() {
         )
     });
     drop(guard);
-    assert!(matches!(waiter.join().unwrap(), Err(Stopped::Cancelled)));
+    assert!(matches!(
+        waiter.join().unwrap(),
+        Err(ProgramStopped::Cancelled)
+    ));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use cellblock_env::{
-    Cancel, EnvironmentArchives, Environments, MadeEnvironment, Requirements, Step,
+    Cancel, EnvironmentArchives, Environments, InstallStep, MadeEnvironment, Requirements,
 };
 use common::{Scratch, interpreter, make, output};
 
@@ -72,7 +72,11 @@ fn an_environment_is_made_once_and_taken_by_a_machine_without_an_index() {
     assert_eq!(taken.packages, made.packages);
     assert_eq!(taken.installer, made.installer);
     assert_ne!(taken.prefix, made.prefix);
-    assert!(reports.iter().all(|report| report.step == Step::Prepare));
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.step == InstallStep::Prepare)
+    );
     let number = output(&taken.python, &["-c", "import tiny; print(tiny.number)"]);
     assert_eq!(number, "1");
     // Its scripts name this machine's Python, not the other's.
@@ -93,7 +97,9 @@ fn another_request_with_the_same_lock_takes_the_same_archive() {
     let (taken, reports) = make(&environments, &Requirements::new(["tiny>=0.5"]));
     taken.unwrap();
     assert!(
-        reports.iter().all(|report| report.step < Step::Install),
+        reports
+            .iter()
+            .all(|report| report.step < InstallStep::Install),
         "{reports:?}"
     );
 }
@@ -129,7 +135,11 @@ fn made_in_spite_of(change: impl Fn(&mut Vec<u8>)) -> String {
         output(&made.python, &["-c", "import tiny; print(tiny.number)"]),
         "1"
     );
-    assert!(reports.iter().any(|report| report.step == Step::Install));
+    assert!(
+        reports
+            .iter()
+            .any(|report| report.step == InstallStep::Install)
+    );
     // Nothing of the archive is left.
     assert_eq!(second.leftovers().len(), 1);
     let refusals = reports.iter().map(|report| report.message.as_str());

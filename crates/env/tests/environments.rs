@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cellblock_env::{Cancel, EnvironmentStatus, Error, Package, Requirements, Step};
+use cellblock_env::{Cancel, EnvironmentStatus, Error, InstallStep, Package, Requirements};
 use common::{Scratch, UV, interpreter, make, output};
 
 /// Where files come from, as Python sees it.
@@ -87,7 +87,7 @@ print(marshal.loads(open(cached, 'rb').read()[16:]).co_filename)";
         "scripts start after the move"
     );
 
-    let steps: Vec<Step> = reports.iter().map(|report| report.step).collect();
+    let steps: Vec<InstallStep> = reports.iter().map(|report| report.step).collect();
     assert!(steps.is_sorted(), "{steps:?}");
     assert_eq!(reports.last().map(|report| report.fraction()), Some(1.0));
     assert_eq!(scratch.leftovers().len(), 1);
@@ -126,9 +126,11 @@ fn two_at_once_make_it_once_and_share_it() {
             .collect();
         makers.into_iter().map(|m| m.join().unwrap()).collect()
     });
-    let builders = results
-        .iter()
-        .filter(|(_, reports)| reports.iter().any(|report| report.step == Step::Install));
+    let builders = results.iter().filter(|(_, reports)| {
+        reports
+            .iter()
+            .any(|report| report.step == InstallStep::Install)
+    });
     assert_eq!(builders.count(), 1);
     let environments: Vec<_> = results.into_iter().map(|(made, _)| made.unwrap()).collect();
     assert!(environments.iter().all(|e| *e == environments[0]));
@@ -186,7 +188,11 @@ fn a_package_that_cannot_be_imported_is_a_clear_error_and_leaves_nothing() {
 fn a_cancelled_making_leaves_nothing() {
     let (scratch, wanted) = tiny();
     let environments = scratch.environments();
-    for at in [Step::Resolve, Step::Compile, Step::FirstImport] {
+    for at in [
+        InstallStep::Resolve,
+        InstallStep::Compile,
+        InstallStep::FirstImport,
+    ] {
         let cancel = Cancel::new();
         let made = environments.make(&interpreter(), &wanted, &cancel, &mut |progress| {
             if progress.step == at {

@@ -7,7 +7,8 @@ mod common;
 use std::{fs, time::Instant};
 
 use cellblock_env::{
-    Cancel, EnvironmentStatus, Environments, Error, Layer, Package, Requirements, Step, StoredKind,
+    Cancel, EnvironmentStatus, Environments, Error, InstallStep, Layer, Package, Requirements,
+    StoredKind,
 };
 use common::{Scratch, interpreter, make, output};
 
@@ -48,7 +49,11 @@ fn requests_that_lead_to_one_lock_share_one_environment() {
     let wanted = Requirements::new(["tiny>=0.5"]);
     let (second, reports) = make(&environments, &wanted);
     assert_eq!(second.unwrap(), first);
-    assert!(reports.iter().all(|report| report.step < Step::Install));
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.step < InstallStep::Install)
+    );
     assert_eq!(scratch.leftovers().len(), 1);
 
     // The lock is saved: no installer is started.

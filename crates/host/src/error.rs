@@ -1,6 +1,24 @@
 //! One error for the whole facade.
 
 /// What can go wrong before a cell runs. A cell that fails is a result, not an error.
+///
+/// The errors of the parts are inside, whole: a program matches down to the cause.
+///
+/// ```
+/// use cellblock_host::{Error, SessionBuilder};
+/// use cellblock_session::{Error as SessionError, Refusal};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), cellblock_host::Error> {
+/// let error = SessionBuilder::new().setup("1 / 0").start().await.unwrap_err();
+/// assert_eq!(error.code(), "refused");
+/// let Error::Session(SessionError::Refused(Refusal::Setup { output, .. })) = error else {
+///     panic!("{error}");
+/// };
+/// assert!(output.ends_with("ZeroDivisionError: division by zero\n"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

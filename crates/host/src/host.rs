@@ -4,7 +4,7 @@ use crate::packages::{self, Packages};
 use crate::runtimes::{KEEP_WARM, Runtimes};
 use crate::{Error, SessionBuilder};
 use cellblock_env::{
-    Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
+    Cancel, Dirs, Environment, EnvironmentStatus, Environments, InstallProgress, Interpreter,
     Requirements, Search, StoredEnvironment,
 };
 use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
@@ -15,6 +15,26 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Starts sessions. A handle: clones are the same host.
+///
+/// The first session of a kind starts a Python, which takes about a second; the next ones are forked from it in milliseconds. So a
+/// program has one host, and shares it. Sessions end with their own handles, and outlive those of the host.
+///
+/// ```
+/// use cellblock_host::Host;
+/// use cellblock_protocol::SessionOptions;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), cellblock_host::Error> {
+/// let host = Host::builder().pool(2).build()?;
+/// let first = host.open(SessionOptions::named("first")).await?;
+/// let second = host.session().name("second").variable("x", 2).start().await?;
+/// first.run("x = 1").await?;
+/// // Sessions share nothing.
+/// assert_eq!(first.run("x").await?.repr(), Some("1"));
+/// assert_eq!(second.run("x").await?.repr(), Some("2"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Host {
     state: Arc<HostState>,
@@ -327,7 +347,10 @@ impl HostBuilder {
     }
 
     /// Hears how far the making of an environment has come.
-    pub fn progress(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> HostBuilder {
+    pub fn progress(
+        mut self,
+        report: impl Fn(InstallProgress) + Send + Sync + 'static,
+    ) -> HostBuilder {
         self.report = Some(Reporter(Arc::new(report)));
         self
     }
@@ -377,7 +400,7 @@ impl HostBuilder {
 
 /// Hears how far something has come.
 #[derive(Clone)]
-struct Reporter(packages::Report);
+struct Reporter(packages::InstallProgressListener);
 
 impl std::fmt::Debug for Reporter {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::pipe::{FileOperation, Operation};
 use cellblock_protocol::{Event, SessionEvent};
-use cellblock_session::{EventReader, Existing, ProcessEvent, Session};
+use cellblock_session::{EventReader, Existing, ProcessEvent, Refusal, Session};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,8 +74,7 @@ pub async fn work_with_files(session: &Session, operation: FileOperation) -> Res
             written.map(|()| json!({}))
         }
         FileOperation::CopyIn { .. } | FileOperation::CopyOut { .. } => {
-            let problem = "open files cannot be copied from here; read or write the file in parts";
-            Err(cellblock_session::Error::Refused(problem.to_owned()))
+            Err(cellblock_session::Error::from(Refusal::NoDescriptors))
         }
     };
     answer.map_err(Error::from)

@@ -34,7 +34,7 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// A session with the defaults: a fresh workspace, every wall, 2 GiB of memory, 30 s for a cell.
+    /// A session with the defaults: a fresh workspace, every wall, and the limits [`Limits::DEFAULT`](cellblock_protocol::Limits::DEFAULT).
     pub fn new() -> SessionBuilder {
         SessionBuilder::default()
     }

@@ -19,7 +19,7 @@ pub(crate) fn shared_host() -> Result<Host, Error> {
     }
     let host = Host::builder().build()?;
     hosts.insert(runtime.id(), host.clone());
-    let entry = Entry(runtime.id());
+    let entry = RuntimeEntry(runtime.id());
     runtime.spawn(async move {
         let _entry = entry;
         std::future::pending::<()>().await;
@@ -27,9 +27,9 @@ pub(crate) fn shared_host() -> Result<Host, Error> {
     Ok(host)
 }
 
-struct Entry(Id);
+struct RuntimeEntry(Id);
 
-impl Drop for Entry {
+impl Drop for RuntimeEntry {
     fn drop(&mut self) {
         let host = HOSTS
             .lock()

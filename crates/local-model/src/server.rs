@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::store::{LocalModels, StoredModel, create, lock_file};
-use cellblock_env::{Cancel, Environments, Interpreter, Progress, Requirements};
+use cellblock_env::{Cancel, Environments, InstallProgress, Interpreter, Requirements};
 use cellblock_model::{CapabilityOverrides, ModelChoice};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -58,7 +58,7 @@ impl LocalModels {
         environments: &Environments,
         python: &Interpreter,
         cancel: &Cancel,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<PathBuf, Error> {
         let requirements = Requirements::parse([SERVER_PACKAGE])?;
         let environment = environments.make(python, &requirements, cancel, on_progress)?;

@@ -8,24 +8,24 @@ use std::time::Duration;
 use std::{fmt, io};
 
 /// A function that gets every connection when it has ended. For a refused connection it is called before the client gets its answer.
-pub type Log = Arc<dyn Fn(Connection) + Send + Sync>;
+pub type ConnectionLog = Arc<dyn Fn(Connection) + Send + Sync>;
 
 /// A connection that the code of a session made, or tried to make.
 #[derive(Debug)]
 pub struct Connection {
     /// How the connection was requested.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The requested host. `None` if the request was not understood.
     pub target: Option<Authority>,
     /// Whether it was made.
-    pub outcome: Outcome,
+    pub outcome: ConnectionOutcome,
     /// How long it was open.
     pub time: Duration,
 }
 
 /// How a connection was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// Plain HTTP, with this method.
     Http(String),
     /// `CONNECT`: a tunnel, most often for TLS.
@@ -38,7 +38,7 @@ pub enum Kind {
 
 /// The outcome of a connection.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ConnectionOutcome {
     /// The connection was made.
     Allowed {
         /// The address of the server.
@@ -49,26 +49,26 @@ pub enum Outcome {
         received: u64,
     },
     /// The connection was not made, for this reason.
-    Refused(Refusal),
+    Refused(ConnectionRefusal),
 }
 
 impl Connection {
     /// Why the connection was not made; `None` where it was.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&ConnectionRefusal> {
         match &self.outcome {
-            Outcome::Refused(refusal) => Some(refusal),
-            Outcome::Allowed { .. } => None,
+            ConnectionOutcome::Refused(refusal) => Some(refusal),
+            ConnectionOutcome::Allowed { .. } => None,
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RequestKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Http(method) => out.write_str(method),
-            Kind::Tunnel => out.write_str("CONNECT"),
-            Kind::Tcp => out.write_str("TCP"),
-            Kind::Unknown => out.write_str("?"),
+            RequestKind::Http(method) => out.write_str(method),
+            RequestKind::Tunnel => out.write_str("CONNECT"),
+            RequestKind::Tcp => out.write_str("TCP"),
+            RequestKind::Unknown => out.write_str("?"),
         }
     }
 }
@@ -84,7 +84,7 @@ impl fmt::Display for Connection {
         let target = target.as_ref().map(Authority::to_string);
         let target = target.as_deref().unwrap_or("?");
         match outcome {
-            Outcome::Allowed {
+            ConnectionOutcome::Allowed {
                 address,
                 sent,
                 received,
@@ -93,14 +93,14 @@ impl fmt::Display for Connection {
                 "allowed {kind} {target} at {address}: {sent} bytes out, {received} in, {:.0} ms",
                 time.as_secs_f64() * 1e3
             ),
-            Outcome::Refused(reason) => write!(out, "refused {kind} {target}: {reason}"),
+            ConnectionOutcome::Refused(reason) => write!(out, "refused {kind} {target}: {reason}"),
         }
     }
 }
 
 /// Why a connection was not made.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// No rule allows the connection.
     #[error("this session may not reach {target}{}; it may reach {allowed}", .method.as_ref().map(|method| format!(" with {method}")).unwrap_or_default())]
     NoRule {
@@ -164,10 +164,14 @@ pub enum Refusal {
     TooMany(usize),
 }
 
-impl Refusal {
-    pub(crate) fn no_rule(target: String, method: Option<&str>, rules: &[NetworkRule]) -> Refusal {
+impl ConnectionRefusal {
+    pub(crate) fn no_rule(
+        target: String,
+        method: Option<&str>,
+        rules: &[NetworkRule],
+    ) -> ConnectionRefusal {
         let allowed: Vec<String> = rules.iter().map(NetworkRule::to_string).collect();
-        Refusal::NoRule {
+        ConnectionRefusal::NoRule {
             target,
             method: method.map(str::to_owned),
             allowed: allowed.join(", "),
@@ -177,14 +181,16 @@ impl Refusal {
     /// The status that a proxy answers with.
     pub(crate) fn status(&self) -> u16 {
         match self {
-            Refusal::NoRule { .. }
-            | Refusal::Rejected { .. }
-            | Refusal::Private { .. }
-            | Refusal::NotPassedOn(_) => 403,
-            Refusal::Expectation => 417,
-            Refusal::Unknown { .. } | Refusal::Unreachable { .. } | Refusal::Broken(_) => 502,
-            Refusal::Malformed(_) => 400,
-            Refusal::TooMany(_) => 503,
+            ConnectionRefusal::NoRule { .. }
+            | ConnectionRefusal::Rejected { .. }
+            | ConnectionRefusal::Private { .. }
+            | ConnectionRefusal::NotPassedOn(_) => 403,
+            ConnectionRefusal::Expectation => 417,
+            ConnectionRefusal::Unknown { .. }
+            | ConnectionRefusal::Unreachable { .. }
+            | ConnectionRefusal::Broken(_) => 502,
+            ConnectionRefusal::Malformed(_) => 400,
+            ConnectionRefusal::TooMany(_) => 503,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The guard: checks rules, resolves names, connects, and relays bytes for rules with `tcp://`.
 
 use crate::authority::{Authority, is_own, is_private};
-use crate::connection::{Connection, Kind, Log, Outcome, Refusal};
+use crate::connection::{
+    Connection, ConnectionLog, ConnectionOutcome, ConnectionRefusal, RequestKind,
+};
 use crate::credentials::{Credential, ServerTrust};
 use crate::upstream_proxy::Proxies;
 use cellblock_protocol::{HostPattern, NetworkRule};
@@ -40,7 +42,7 @@ pub struct Guard {
     pub(crate) proxies: Arc<Proxies>,
     lookup: Lookup,
     ask_for_host: Option<AskForHost>,
-    log: Log,
+    log: ConnectionLog,
     connection_slots: Arc<Semaphore>,
 }
 
@@ -54,7 +56,7 @@ impl fmt::Debug for Guard {
 
 impl Guard {
     /// A guard with these rules. It calls `log` with every connection, and resolves names as the host does.
-    pub fn new(rules: &[NetworkRule], log: Log) -> Guard {
+    pub fn new(rules: &[NetworkRule], log: ConnectionLog) -> Guard {
         Guard {
             rules: rules.into(),
             credentials: Arc::default(),
@@ -109,7 +111,7 @@ impl Guard {
         host: &str,
         port: u16,
         method: Option<&str>,
-    ) -> Result<&NetworkRule, Refusal> {
+    ) -> Result<&NetworkRule, ConnectionRefusal> {
         let mut others = false;
         for rule in self.rules.iter().filter(|rule| !rule.raw) {
             if !rule.opens(port) || !rule.host.matches(host) {
@@ -123,7 +125,11 @@ impl Guard {
             others = true;
         }
         let shown = others.then_some(method.unwrap_or("CONNECT"));
-        Err(Refusal::no_rule(target(host, port), shown, &self.rules))
+        Err(ConnectionRefusal::no_rule(
+            target(host, port),
+            shown,
+            &self.rules,
+        ))
     }
 
     /// The rule that allows a connection through the proxy; where none names the host, a rule for this host and port alone, if the
@@ -133,14 +139,14 @@ impl Guard {
         target: &Authority,
         method: Option<&str>,
         client: &TcpStream,
-    ) -> Result<NetworkRule, Refusal> {
+    ) -> Result<NetworkRule, ConnectionRefusal> {
         let refusal = match self.rule(&target.host, target.port, method) {
             Ok(rule) => return Ok(rule.clone()),
             Err(refusal) => refusal,
         };
         let is_named = matches!(
             &refusal,
-            Refusal::NoRule {
+            ConnectionRefusal::NoRule {
                 method: Some(_),
                 ..
             }
@@ -152,7 +158,7 @@ impl Guard {
         let Ok(rule) = target.to_string().parse::<NetworkRule>() else {
             return Err(refusal);
         };
-        let rejected = |reason| Refusal::Rejected {
+        let rejected = |reason| ConnectionRefusal::Rejected {
             target: target.to_string(),
             reason,
         };
@@ -171,8 +177,8 @@ impl Guard {
         rule: &NetworkRule,
         host: &str,
         port: u16,
-    ) -> Result<TcpStream, Refusal> {
-        let unknown = |source| Refusal::Unknown {
+    ) -> Result<TcpStream, ConnectionRefusal> {
+        let unknown = |source| ConnectionRefusal::Unknown {
             host: host.to_owned(),
             source,
         };
@@ -186,14 +192,14 @@ impl Guard {
             .partition(|found| rule.private || !is_near(found.ip()));
         if good.is_empty() {
             return Err(match bad.first() {
-                Some(address) => Refusal::Private {
+                Some(address) => ConnectionRefusal::Private {
                     host: host.to_owned(),
                     address: address.ip(),
                 },
                 None => unknown(io::ErrorKind::NotFound.into()),
             });
         }
-        let unreachable = |source| Refusal::Unreachable {
+        let unreachable = |source| ConnectionRefusal::Unreachable {
             target: target(host, port),
             source,
         };
@@ -206,18 +212,18 @@ impl Guard {
     }
 
     /// A slot for one more connection. Refused when all are taken.
-    pub(crate) fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(crate) fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, ConnectionRefusal> {
         Arc::clone(&self.connection_slots)
             .try_acquire_owned()
-            .map_err(|_| Refusal::TooMany(MAX_CONNECTIONS))
+            .map_err(|_| ConnectionRefusal::TooMany(MAX_CONNECTIONS))
     }
 
     pub(crate) fn report(
         &self,
-        kind: Kind,
+        kind: RequestKind,
         target: Option<Authority>,
         begun: Instant,
-        outcome: Outcome,
+        outcome: ConnectionOutcome,
     ) {
         let time = begun.elapsed();
         (self.log)(Connection {
@@ -262,9 +268,9 @@ impl Guard {
                 Ok(mut server) => relay(&mut client, &mut server).await,
             },
         };
-        let outcome = outcome.unwrap_or_else(Outcome::Refused);
+        let outcome = outcome.unwrap_or_else(ConnectionOutcome::Refused);
         let target = Authority { host, port };
-        self.report(Kind::Tcp, Some(target), begun, outcome);
+        self.report(RequestKind::Tcp, Some(target), begun, outcome);
     }
 }
 
@@ -272,14 +278,14 @@ impl Guard {
 pub(crate) async fn relay(
     client: &mut TcpStream,
     server: &mut TcpStream,
-) -> Result<Outcome, Refusal> {
-    let address = server.peer_addr().map_err(Refusal::Broken)?;
+) -> Result<ConnectionOutcome, ConnectionRefusal> {
+    let address = server.peer_addr().map_err(ConnectionRefusal::Broken)?;
     let _ = client.set_nodelay(true);
     let copied: io::Result<(u64, u64)> =
         copy_bidirectional_with_sizes(client, server, RELAY_BUFFER_BYTES, RELAY_BUFFER_BYTES).await;
     // A connection that broke was made nevertheless.
     let (sent, received) = copied.unwrap_or_default();
-    Ok(Outcome::Allowed {
+    Ok(ConnectionOutcome::Allowed {
         address,
         sent,
         received,

@@ -1,7 +1,7 @@
 //! Proxies between this machine and the Internet. The guard connects through them, and checks its rules before: it asks a proxy only for
 //! hosts that a rule allows.
 
-use crate::connection::Refusal;
+use crate::connection::ConnectionRefusal;
 use crate::guard::{CONNECT_TIMEOUT, target};
 use crate::http::response;
 use base64::Engine as _;
@@ -113,7 +113,7 @@ impl Proxy {
     }
 
     /// Connects to the proxy itself. The user named it, so private addresses are allowed.
-    pub(crate) async fn connect(&self) -> Result<TcpStream, Refusal> {
+    pub(crate) async fn connect(&self) -> Result<TcpStream, ConnectionRefusal> {
         let connecting = TcpStream::connect((self.host.as_str(), self.port));
         let stream = match timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(stream) => stream.map_err(|source| self.unreachable(source))?,
@@ -124,7 +124,11 @@ impl Proxy {
     }
 
     /// Opens a tunnel through the proxy.
-    pub(crate) async fn tunnel(&self, host: &str, port: u16) -> Result<TcpStream, Refusal> {
+    pub(crate) async fn tunnel(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, ConnectionRefusal> {
         let mut stream = self.connect().await?;
         let target_text = target(host, port);
         let request = format!(
@@ -158,14 +162,14 @@ impl Proxy {
             .take(200)
             .collect();
         let proxy = target(&self.host, self.port);
-        Err(Refusal::Unreachable {
+        Err(ConnectionRefusal::Unreachable {
             target: target_text,
             source: io::Error::other(format!("the proxy {proxy} says: {said}")),
         })
     }
 
-    fn unreachable(&self, source: io::Error) -> Refusal {
-        Refusal::Unreachable {
+    fn unreachable(&self, source: io::Error) -> ConnectionRefusal {
+        ConnectionRefusal::Unreachable {
             target: format!("the proxy {}", target(&self.host, self.port)),
             source,
         }

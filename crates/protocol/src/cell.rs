@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
-use crate::quantity::{Seconds, check_seconds, duration_of_seconds, optional_seconds};
+use crate::json::duration::optional_seconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::json::quantity::{Seconds, check_seconds, duration_of_seconds};
 
 /// The most code one cell may have. A line of the pipe is no longer, so nothing larger can be asked for there.
 pub const MAX_CODE_BYTES: usize = 16_000_000;
@@ -20,6 +21,17 @@ const MAX_ENV_VARIABLES: usize = 1000;
 const MAX_ENV_BYTES: usize = 1 << 20;
 
 /// A piece of Python to run, with what is special about this one run.
+///
+/// A text is a cell too. The rest is said by methods:
+///
+/// ```
+/// use cellblock_protocol::Cell;
+/// use std::time::Duration;
+///
+/// let cell = Cell::new("import time; time.sleep(60)").timeout(Duration::from_secs(1));
+/// assert!(cell.validate().is_ok());
+/// assert_eq!(Cell::from("1 + 1"), Cell::new("1 + 1"));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Cell {

@@ -69,9 +69,9 @@ pub enum Event {
         /// The cell after which that checkpoint was made; 0 for the beginning.
         checkpoint: u64,
     },
-    /// Between two cells: the safety net that the next cell has is another one than was told last, in a result or by this event.
+    /// Between two cells: the checkpoint under the next cell is not as it was told last, in a result or by this event.
     Checkpoint {
-        /// The safety net as it is now.
+        /// The checkpoint under the next cell, as it is now.
         checkpoint: CheckpointState,
     },
     /// A process beside the interpreter wrote something.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown, shown_text};
-use crate::quantity::{Seconds, check_seconds, to_duration};
+use crate::json::duration::milliseconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown, shown_text};
+use crate::json::quantity::{Seconds, check_seconds, to_duration};
 
 /// Most bytes of the arguments, the variables and the directory of a process together.
 pub const MAX_SPAWN_BYTES: usize = 100_000;
@@ -84,8 +85,9 @@ pub struct ProcessEnd {
     pub signal: Option<i32>,
     /// Why it ended.
     pub status: ProcessStatus,
-    /// Milliseconds of CPU, with those of its children that it waited for.
-    pub cpu_ms: f64,
+    /// CPU time, with that of its children that it waited for. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", with = "milliseconds")]
+    pub cpu: Duration,
     /// The most bytes of memory that it held.
     pub peak_bytes: u64,
 }
@@ -248,7 +250,7 @@ impl Spawn {
             argv,
             cwd: fields.optional("cwd")?,
             env: fields
-                .optional::<Variables>("env")?
+                .optional::<EnvironmentField>("env")?
                 .map(|variables| variables.0)
                 .unwrap_or_default(),
             stdin: fields.optional("stdin")?.unwrap_or(false),
@@ -290,9 +292,9 @@ impl Field for TerminalSize {
 }
 
 /// Variables of an environment, as a field.
-pub(crate) struct Variables(pub(crate) BTreeMap<String, String>);
+pub(crate) struct EnvironmentField(pub(crate) BTreeMap<String, String>);
 
-impl Field for Variables {
+impl Field for EnvironmentField {
     const EXPECTED: &'static str = "an object of texts";
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid> {
@@ -303,7 +305,7 @@ impl Field for Variables {
                 Ok((key, value))
             })
             .collect::<Result<_, _>>()
-            .map(Variables)
+            .map(EnvironmentField)
     }
 }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
 
 /// A host tool as the code in a session sees it: enough to make a Python function with a signature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -34,5 +34,5 @@ mod rotating;
 pub use directory::{
     RecordDirectory, RecordError, RecordFile, Retention, id_of, is_locked, new_id,
 };
-pub use lines::{Line, LinePosition, LineReader, LineWriter, NextLine, seconds_since_1970};
+pub use lines::{LinePosition, LineReader, LineWriter, NextLine, RecordLine, seconds_since_1970};
 pub use rotating::{RotatingFile, Rotation, rotated_files};

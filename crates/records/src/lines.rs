@@ -20,7 +20,7 @@ const MAX_QUEUED_SYNCS: usize = 256;
 
 /// A numbered line with its time: `{"n": 0, "at": 1700000000.0, …}`, followed by the fields of the record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line<T> {
+pub struct RecordLine<T> {
     /// The number of the line, counted from 0 without gaps, so that a reader notices a line that was removed.
     pub n: u64,
     /// When it was written, in seconds since 1970.
@@ -150,10 +150,10 @@ impl LineWriter {
         Ok(())
     }
 
-    /// Appends a record as a [`Line`] with its number and a time.
+    /// Appends a record as a [`RecordLine`] with its number and a time.
     pub fn append_record(&mut self, at: f64, record: impl Serialize) -> io::Result<()> {
         let n = self.end.lines;
-        self.append(&Line { n, at, record })
+        self.append(&RecordLine { n, at, record })
     }
 
     /// Waits until everything is on the disk.

@@ -6,8 +6,8 @@
 )]
 
 use cellblock_records::{
-    Line, LinePosition, LineReader, LineWriter, NextLine, RecordDirectory, RecordError, Retention,
-    RotatingFile, Rotation, new_id, rotated_files,
+    LinePosition, LineReader, LineWriter, NextLine, RecordDirectory, RecordError, RecordLine,
+    Retention, RotatingFile, Rotation, new_id, rotated_files,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ fn a_copy_begins_with_the_lines_of_the_original_and_goes_on_by_itself() {
     assert!(matches!(
         LineReader::open(&path("a.jsonl"), 1 << 10)
             .unwrap()
-            .next_line::<Line<BTreeMap<String, u32>>>()
+            .next_line::<RecordLine<BTreeMap<String, u32>>>()
             .unwrap(),
         NextLine::Whole { value, bytes: 23 } if value.n == 0 && value.record["x"] == 1
     ));

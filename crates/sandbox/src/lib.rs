@@ -13,8 +13,8 @@ mod wire;
 pub use cellblock_native::arch::page_bytes;
 pub use error::Error;
 pub use files::{
-    Access, Budget, Closed, Confined, Entry, FileSystem, Identity, Links, Listed, Reach,
-    SET_ID_BITS, Step, claim_directory, in_view_of, private_directory, private_file,
+    Access, Budget, Closed, Confined, EntryHandle, FileSystem, Identity, Links, Listed, Reach,
+    SET_ID_BITS, WalkStep, claim_directory, in_view_of, private_directory, private_file,
     remove_directory, unguessable_name,
 };
 pub use launch::{

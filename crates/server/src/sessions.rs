@@ -11,7 +11,7 @@ use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus, UsageRow};
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_host::journal::{Journal, JournalError, Journals, Report};
+use cellblock_host::journal::{Journal, JournalError, Journals, RestoreReport};
 use cellblock_protocol::{
     Cell, CellResult, Isolation, Journaling, Limits, SessionOptions, Status, WorkspacePlace,
 };
@@ -359,7 +359,7 @@ impl AppState {
         }
         let quotas = self.quotas_of(&caller.user);
         // A session that asks for no limit has that of its user.
-        let is_asked = options.limits.disk != Limits::default().disk;
+        let is_asked = options.limits.disk != Limits::DEFAULT.disk;
         if is_asked && options.limits.disk > quotas.disk {
             return Err(ApiError::invalid(format!(
                 "limits.disk: at most {} bytes",
@@ -397,7 +397,7 @@ impl AppState {
 }
 
 /// What came of a replay, as JSON.
-pub(crate) fn report_json(report: &Report) -> Value {
+pub(crate) fn report_json(report: &RestoreReport) -> Value {
     let left_out = report.left_out.iter();
     let left_out = left_out.map(|left| json!({"cell": left.cell, "fate": left.fate}));
     let differences = report.differences.iter().map(|difference| {
@@ -466,11 +466,7 @@ impl AppState {
             let crashed = &self.metrics().cells_crashed;
             crashed.fetch_add(1, Ordering::Relaxed);
         }
-        let seconds = result.usage.wall_ms.max(0.0) / 1e3;
-        self.count_cell_time(
-            user,
-            Duration::try_from_secs_f64(seconds).unwrap_or_default(),
-        );
+        self.count_cell_time(user, result.usage.wall);
     }
 
     /// Counts a cell, and the time that it took.

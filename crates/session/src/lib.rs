@@ -24,12 +24,15 @@ mod spawn;
 mod state_directory;
 mod wire;
 
-pub use cellblock_docker::Engine;
+pub use cellblock_docker::{Engine, Error as ContainerError};
 pub use cellblock_network::{BadProxy, Proxies};
-pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
+pub use cellblock_sandbox::{Cgroups, Error as IsolationError, Mechanism, Probe, Verdict};
 pub use container::Containers;
 pub use container::image_python::ImagePython;
-pub use error::Error;
+pub use error::{
+    Error, ForkRefusal, NotFound, ProcessProblem, ProcessRefusal, PythonProblem, Refusal,
+    WorkspaceProblem,
+};
 pub use events::{EventGap, EventReader};
 pub use files::kept_workspaces::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention};
 pub use files::untrusted::{OutputDirectory, ReplacedFile, UntrustedDirectories};

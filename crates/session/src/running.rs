@@ -15,6 +15,27 @@ use tokio::sync::{mpsc, oneshot};
 /// queue of events is bounded: a reader that stops reading stops the cell's output.
 ///
 /// Dropping a `Running` does not stop the cell; [`Session::interrupt`] does.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_protocol::Event;
+///
+/// let mut running = session.start("name = input()\nprint('hello', name)")?;
+/// let mut printed = String::new();
+/// while let Some(event) = running.next().await {
+///     match event {
+///         // The code waits, and the clock of the cell stands still, until it is answered.
+///         Event::InputRequest { call, .. } => running.input(&call, Ok("Ada".to_owned())),
+///         Event::Stdout { text } => printed.push_str(&text),
+///         Event::Result { result } => assert!(result.error.is_none()),
+///         _ => {}
+///     }
+/// }
+/// assert!(printed.ends_with("hello Ada\n"));
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Running {
     pub(crate) session: Session,

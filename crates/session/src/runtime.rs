@@ -9,7 +9,7 @@ use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::state_directory::{
     OPEN_DIRECTORY, claim, next_number, remove_orphans, session_directory,
 };
-use crate::{Error, Session};
+use crate::{Error, Refusal, Session};
 use cellblock_network::Proxies;
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall, WorkspacePlace};
 use cellblock_sandbox::{Cgroups, Probe, SessionIds, View, native_walls, reachable_rung};
@@ -210,9 +210,11 @@ impl RuntimeBuilder {
         // Sessions of root's run as another user, who cannot enter root's directories; with a view, mounts lead there.
         let has_view = rung == Rung::Full && !isolation.without.contains(&Wall::Files);
         if !has_view && !place.is_default() {
-            return Err(Error::Refused(format!(
-                "the workspace can be at {place} only in a session with files of its own, and this one has the isolation `{isolation}` on the rung `{rung}`: the rung must be `full`, with the wall files"
-            )));
+            return Err(Error::Refused(Refusal::WorkspacePlace {
+                place,
+                isolation,
+                rung,
+            }));
         }
         let needs_open_directory = match SessionIds::of(walls) {
             SessionIds::Each { .. } => !has_view,

@@ -6,6 +6,18 @@ use tokio::sync::Mutex;
 /// A state of a session that is kept aside: a fork in which no cell ever runs, and whose processes stand still.
 ///
 /// Dropping a `Snapshot` forgets the state. Sessions that were opened from it go on.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// session.run("x = [1]").await?;
+/// let snapshot = session.freeze().await?;
+/// session.run("x.append(2)").await?;
+/// let fresh = snapshot.open().await?;
+/// assert_eq!(fresh.run("x").await?.repr(), Some("[1]"));
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Snapshot {
     /// The fork, which is resumed for a moment while another one is made from it.

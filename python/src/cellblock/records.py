@@ -71,7 +71,7 @@ class CellError(NamedTuple):
 
 
 class CheckpointState(NamedTuple):
-    """The safety net a cell started with: `armed`, `behind` by so many cells, or `unavailable`; and why it is not armed."""
+    """The checkpoint a cell started with: `armed`, `behind` by so many cells, or `unavailable`; and why it is not armed."""
 
     status: CheckpointStatus
     behind: int

@@ -174,7 +174,7 @@ class Result:
 
     @property
     def checkpoint(self) -> CheckpointState:
-        """The safety net that the cell started with."""
+        """The checkpoint that the cell started with."""
         from .records import CheckpointState
 
         return CheckpointState(**self.raw["state"]["checkpoint"])

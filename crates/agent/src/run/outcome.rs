@@ -3,7 +3,8 @@
 use crate::repair::Repair;
 use crate::verify::Verification;
 use cellblock_model::{Cost, Usage};
-use cellblock_protocol::{CellResult, FileEntry, optional_seconds};
+use cellblock_protocol::duration_json::optional_seconds;
+use cellblock_protocol::{CellResult, FileEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;

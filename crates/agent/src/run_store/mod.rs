@@ -8,8 +8,8 @@ mod writer;
 
 use crate::run::RunEvent;
 use cellblock_records::{
-    Line, LinePosition, LineReader, NextLine, RecordDirectory, RecordError, RecordFile, Retention,
-    id_of, is_locked,
+    LinePosition, LineReader, NextLine, RecordDirectory, RecordError, RecordFile, RecordLine,
+    Retention, id_of, is_locked,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -310,7 +310,11 @@ impl StoredRun {
             problem,
         };
         let mut reader = LineReader::open(path, MAX_LINE_BYTES).map_err(unreadable)?;
-        let mut next = || reader.next_line::<Line<RunFileLine>>().map_err(unreadable);
+        let mut next = || {
+            reader
+                .next_line::<RecordLine<RunFileLine>>()
+                .map_err(unreadable)
+        };
         let (first, bytes) = match next()? {
             NextLine::Whole { value, bytes } => (value, bytes),
             NextLine::End => return Err(not_a_run("it is empty".into())),
@@ -351,7 +355,7 @@ impl StoredRun {
         }
     }
 
-    fn add(&mut self, line: Line<RunFileLine>, bytes: u64) {
+    fn add(&mut self, line: RecordLine<RunFileLine>, bytes: u64) {
         self.end.bytes += bytes;
         self.end.lines += 1;
         match line.record {
@@ -371,7 +375,7 @@ impl StoredRun {
     }
 }
 
-fn problem_of(line: &NextLine<Line<RunFileLine>>) -> String {
+fn problem_of(line: &NextLine<RecordLine<RunFileLine>>) -> String {
     match line {
         NextLine::Invalid(error) => format!("a line cannot be read: {error}"),
         _ => "its last line was not finished".into(),

@@ -41,9 +41,9 @@ fn a_result_says_that_it_comes_from_a_container_and_what_that_costs() {
     let result = run(&session, "x = 2");
     assert_eq!(result.backend, Backend::Docker);
     assert_eq!(result.isolation, "docker");
-    let net = result.state.checkpoint;
-    assert_eq!(net.status, CheckpointStatus::Unavailable);
-    assert!(net.reason.unwrap().contains("lives in a container"));
+    let checkpoint = result.state.checkpoint;
+    assert_eq!(checkpoint.status, CheckpointStatus::Unavailable);
+    assert!(checkpoint.reason.unwrap().contains("lives in a container"));
     let message = wait(session.undo(1)).unwrap_err().to_string();
     assert!(message.contains("container"), "{message}");
     let message = wait(session.fork()).unwrap_err().to_string();

@@ -3,8 +3,9 @@
 use crate::index::Index;
 use crate::packages::{home, sandbox, wheel};
 use cellblock::env::{
-    Cancel, CommandFailure, Dirs, Environment, Environments, Error, InstallerSandbox, OpenSandbox,
-    Progress, Requirements, SandboxCommand, SandboxError, SandboxOptions, Search, Step, Variables,
+    Cancel, CommandFailure, Dirs, Environment, Environments, Error, InstallProgress, InstallStep,
+    InstallerSandbox, OpenSandbox, Requirements, SandboxCommand, SandboxError, SandboxOptions,
+    Search, Variables,
 };
 use cellblock_test_support::{python, test_directory};
 use std::fs;
@@ -33,7 +34,10 @@ fn fresh_dirs() -> Dirs {
     }
 }
 
-fn make(environments: &Environments, package: &str) -> (Result<Environment, Error>, Vec<Progress>) {
+fn make(
+    environments: &Environments,
+    package: &str,
+) -> (Result<Environment, Error>, Vec<InstallProgress>) {
     let search = Search::new(Variables::from_process(), &fresh_dirs());
     let interpreter = search.explicit(python()).find().unwrap();
     let mut reports = Vec::new();
@@ -149,7 +153,7 @@ print('direct', attempt(lambda: connect(*'{other}'.split(':'))) in ('ConnectionR
     let made = made.unwrap();
     assert_eq!(made.version_of("plain"), Some("1.0"));
     assert!(!made.installer.contains("outside"), "{}", made.installer);
-    let is_inside = |report: &Progress| report.step != Step::OutsideWalls;
+    let is_inside = |report: &InstallProgress| report.step != InstallStep::OutsideWalls;
     assert!(reports.iter().all(is_inside));
     let output = output.lock().unwrap();
     let expected = [
@@ -243,7 +247,7 @@ fn without_a_sandbox_the_progress_and_the_environment_say_so() {
     let made = made.unwrap();
     let warning = reports
         .iter()
-        .find(|report| report.step == Step::OutsideWalls);
+        .find(|report| report.step == InstallStep::OutsideWalls);
     assert_eq!(
         warning.unwrap().message,
         "the installer runs outside of walls: missing: user namespaces"

@@ -5,7 +5,7 @@ use super::recording::SessionNote;
 use super::restoration::RunRestoration;
 use super::templates::templates_in;
 use crate::args::{ApprovalArgs, ToolServers, ToolboxArgs, install_packages};
-use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs, with_default};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalApprover};
@@ -74,8 +74,8 @@ pub(crate) struct AgentArgs {
     /// At each step, ask for N replies, try each in a fork, and go on with the best
     #[arg(long, value_name = "N")]
     pub(super) best_of: Option<usize>,
-    /// End after so many steps [default: 20]
-    #[arg(long, value_name = "N")]
+    /// End after so many steps.
+    #[arg(long, value_name = "N", help = with_default("End after so many steps", RunLimits::default().steps))]
     pub(super) max_steps: Option<usize>,
     /// End after this time, such as 90 or 5min
     #[arg(long, value_name = "SECS", value_parser = parse_duration)]

@@ -72,13 +72,13 @@ impl Display {
     }
 
     /// Tells what a crash in the next cell would cost, once for each reason.
-    pub(crate) fn show_checkpoint(&self, net: &CheckpointState, replay: Replay) {
+    pub(crate) fn show_checkpoint(&self, checkpoint: &CheckpointState, replay: Replay) {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        if printed.checkpoint_notice.is_needed(net) {
+        if printed.checkpoint_notice.is_needed(checkpoint) {
             self.clear();
             self.end_line(&mut printed);
             let label = self.console.on_err(Style::Warning, "not armed:");
-            self.console.note(&label, &next_crash(net, replay));
+            self.console.note(&label, &next_crash(checkpoint, replay));
         }
     }
 
@@ -297,9 +297,12 @@ impl Display {
             self.console.hint(&remedy.text);
         }
         print_restored(&result.state, &self.console);
-        let net = &result.state.checkpoint;
-        if printed.checkpoint_notice.is_needed(net) {
-            let reason = net.reason.as_deref().unwrap_or("there is no checkpoint");
+        let checkpoint = &result.state.checkpoint;
+        if printed.checkpoint_notice.is_needed(checkpoint) {
+            let reason = checkpoint
+                .reason
+                .as_deref()
+                .unwrap_or("there is no checkpoint");
             let label = self.console.on_err(Style::Warning, "not armed:");
             self.console.note(
                 &label,

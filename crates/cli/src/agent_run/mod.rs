@@ -56,8 +56,8 @@ impl CheckpointNews {
     fn tell(&self, executor: &Arc<dyn OpenExecutor>) {
         let (news, executor) = (self.clone(), Arc::clone(executor));
         tokio::spawn(async move {
-            if let Some(net) = executor.checkpoint().await {
-                news.display.show_checkpoint(&net, news.replay);
+            if let Some(checkpoint) = executor.checkpoint().await {
+                news.display.show_checkpoint(&checkpoint, news.replay);
             }
         });
     }

@@ -6,6 +6,7 @@ use crate::config::{
     AgentConfig, Config, ModelConfig, ResolvedSetting, SettingResolver, SettingSpec, SettingText,
 };
 use crate::failure::Usage;
+use cellblock::agent::RunLimits;
 use cellblock::model::openai::ApiKey;
 use cellblock::model::{Capabilities, CapabilityOverrides};
 use cellblock::{Locale, Preload};
@@ -231,7 +232,8 @@ impl AgentArgs {
         resolver.switch(compute, &mut self.no_compute, false, file.compute.as_ref())?;
         let best_of = spec("agent.best_of", "--best-of", "1");
         resolver.plain(best_of, &mut self.best_of, file.best_of.as_ref())?;
-        let steps = spec("agent.max_steps", "--max-steps", "20");
+        let steps = spec("agent.max_steps", "--max-steps", "")
+            .with_default(RunLimits::default().steps.to_string());
         resolver.plain(steps, &mut self.max_steps, file.max_steps.as_ref())?;
         let time = spec("agent.max_time", "--max-time", "none");
         resolver.resolve(

@@ -17,7 +17,7 @@ pub(crate) use cluster::ClusterArgs;
 #[cfg(feature = "cluster")]
 pub(crate) use cluster::EngineArgs;
 pub(crate) use python::{EnvironmentArgs, PythonArgs, SETUP_HINT};
-pub(crate) use session::{SessionArgs, duration, seconds};
+pub(crate) use session::{SessionArgs, duration, seconds, with_default};
 pub(crate) use tool_servers::ToolServers;
 pub(crate) use tools::{ApprovalArgs, Audience, ToolboxArgs, install_packages, tool_runner};
 

@@ -11,6 +11,7 @@ use cellblock::{
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use std::time::Duration;
 #[serde(default)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
-    /// Stop a cell after this time, such as 5, 500ms or 2min [default: 30s]
-    #[arg(short, long, value_name = "SECS", value_parser = parse_duration, allow_negative_numbers = true)]
+    /// Stop a cell after this time, such as 5, 500ms or 2min.
+    #[arg(short, long, value_name = "SECS", value_parser = parse_duration, allow_negative_numbers = true, help = with_default("Stop a cell after this time, such as 5, 500ms or 2min", seconds(&Limits::DEFAULT.wall)))]
     pub(crate) timeout: Option<Duration>,
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
@@ -63,20 +64,20 @@ pub(crate) struct SessionArgs {
     /// Whether a cell waits for its checkpoint: strict, or lazy (it starts at once) [default: strict]
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     arming: Option<ArmingName>,
-    /// The most memory, such as 512MB [default: 2GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    /// The most memory, such as 512MB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits", help = with_default("The most memory, such as 512MB", size(&Limits::DEFAULT.memory)))]
     memory: Option<u64>,
-    /// The most processes and threads [default: 64]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    /// The most processes and threads.
+    #[arg(long, value_name = "N", help_heading = "Limits", help = with_default("The most processes and threads", Limits::DEFAULT.processes))]
     processes: Option<u64>,
     /// The most processors at a time, such as 0.5 or 2 [default: all]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     cpus: Option<f64>,
-    /// The most new data on disk [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    /// The most new data on disk.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits", help = with_default("The most new data on disk", size(&Limits::DEFAULT.disk)))]
     disk: Option<u64>,
-    /// The most open files [default: 1024]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    /// The most open files.
+    #[arg(long, value_name = "N", help_heading = "Limits", help = with_default("The most open files", Limits::DEFAULT.open_files))]
     open_files: Option<u64>,
     /// How strongly to wall in: full, landlock or none [default: the best, never none]
     #[arg(long, value_name = "RUNG", help_heading = "Walls")]
@@ -152,7 +153,8 @@ impl SessionArgs {
     ) -> anyhow::Result<SessionArgs> {
         let mut args = self.clone();
         let spec = SettingSpec::new;
-        let timeout = spec("session.timeout", "--timeout", "30s");
+        let default = Limits::DEFAULT;
+        let timeout = spec("session.timeout", "--timeout", "").with_default(seconds(&default.wall));
         resolver.resolve(
             timeout,
             &mut args.timeout,
@@ -164,15 +166,17 @@ impl SessionArgs {
         resolver.list(imports, &mut args.imports, file.imports.as_ref())?;
         let network = spec("session.allow_net", "--allow-net", "none");
         resolver.list(network, &mut args.allow_net, file.allow_net.as_ref())?;
-        let memory = spec("session.memory", "--memory", "2GiB");
+        let memory = spec("session.memory", "--memory", "").with_default(size(&default.memory));
         resolver.resolve(memory, &mut args.memory, file.memory.as_ref(), bytes, size)?;
-        let processes = spec("session.processes", "--processes", "64");
+        let processes = spec("session.processes", "--processes", "")
+            .with_default(default.processes.to_string());
         resolver.plain(processes, &mut args.processes, file.processes.as_ref())?;
         let cpus = spec("session.cpus", "--cpus", "all");
         resolver.plain(cpus, &mut args.cpus, file.cpus.as_ref())?;
-        let disk = spec("session.disk", "--disk", "1GiB");
+        let disk = spec("session.disk", "--disk", "").with_default(size(&default.disk));
         resolver.resolve(disk, &mut args.disk, file.disk.as_ref(), bytes, size)?;
-        let files = spec("session.open_files", "--open-files", "1024");
+        let files = spec("session.open_files", "--open-files", "")
+            .with_default(default.open_files.to_string());
         resolver.plain(files, &mut args.open_files, file.open_files.as_ref())?;
         let rung = spec("session.isolation", "--isolation", "the best, never none");
         resolver.plain(rung, &mut args.isolation, file.isolation.as_ref())?;
@@ -199,7 +203,7 @@ impl SessionArgs {
 
     /// The options of the session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
-        let default = Limits::default();
+        let default = Limits::DEFAULT;
         let options = SessionOptions {
             workspace: self.workspace.clone(),
             workspace_at: self.workspace_at.clone().unwrap_or_default(),
@@ -260,6 +264,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn seconds(time: &Duration) -> String {
     format!("{}s", time.as_secs_f64())
+}
+
+/// The help of a flag, with the default that the code has.
+pub(crate) fn with_default(help: &str, default: impl Display) -> String {
+    format!("{help} [default: {default}]")
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

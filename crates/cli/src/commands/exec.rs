@@ -210,8 +210,8 @@ impl ExecArgs {
             let line = format!(
                 "{} in {} ({} of CPU), {} of memory, isolation {}",
                 result.status,
-                milliseconds(usage.wall_ms),
-                milliseconds(usage.cpu_ms),
+                milliseconds(usage.wall),
+                milliseconds(usage.cpu),
                 size(usage.peak_bytes),
                 result.isolation
             );

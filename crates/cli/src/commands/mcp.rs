@@ -1,7 +1,7 @@
 //! `cellblock mcp`: the tools for any MCP client.
 
 use crate::args::{ApprovalArgs, Audience, ToolboxArgs};
-use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs, with_default};
 use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
@@ -175,9 +175,15 @@ struct HttpArgs {
     /// Let pages of this web origin in, such as https://example.com:443
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
-    /// End a client's session after this time of silence [default: 30min]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "http")]
+    /// End a client's session after this time of silence.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "http", help = idle_help())]
     idle: Option<Duration>,
+}
+
+fn idle_help() -> String {
+    let minutes = HttpOptions::DEFAULT_IDLE.as_secs() / 60;
+    let help = "End a client's session after this time of silence";
+    with_default(help, format_args!("{minutes}min"))
 }
 
 impl HttpArgs {

@@ -82,7 +82,7 @@ fn described(environment: &Environment, begun: Instant, console: &Console) -> St
         plural(environment.packages.len() as u64, "package"),
         environment.prefix.display(),
         size(environment.bytes),
-        milliseconds(begun.elapsed().as_secs_f64() * 1e3)
+        milliseconds(begun.elapsed())
     )
 }
 

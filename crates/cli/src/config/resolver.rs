@@ -4,6 +4,7 @@ use super::Config;
 use super::sections::SettingText;
 use crate::failure::Usage;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -45,7 +46,7 @@ pub(crate) enum SettingSource {
 }
 
 /// The name of a setting, its flag, its variables and its default.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct SettingSpec {
     /// With its section: `agent.max_steps`.
     pub(crate) key: &'static str,
@@ -53,7 +54,7 @@ pub(crate) struct SettingSpec {
     /// The environment variables, in order. Empty for the usual one, which is made from the key.
     pub(crate) variables: &'static [&'static str],
     /// The default as a text for people. Empty where there is none.
-    pub(crate) default: &'static str,
+    pub(crate) default: Cow<'static, str>,
 }
 
 impl ResolvedSetting {
@@ -86,7 +87,15 @@ impl SettingSpec {
             key,
             flag,
             variables: &[],
-            default,
+            default: Cow::Borrowed(default),
+        }
+    }
+
+    /// The same setting with a default that the code knows as a value.
+    pub(crate) fn with_default(self, default: String) -> SettingSpec {
+        SettingSpec {
+            default: Cow::Owned(default),
+            ..self
         }
     }
 
@@ -198,7 +207,7 @@ impl<'a> SettingResolver<'a> {
         let default = Some(spec.default).filter(|text| !text.is_empty());
         self.entries.push(ResolvedSetting {
             key: spec.key.to_owned(),
-            value: field.as_ref().map(show).or(default.map(str::to_owned)),
+            value: field.as_ref().map(show).or(default.map(Cow::into_owned)),
             from,
         });
         Ok(())

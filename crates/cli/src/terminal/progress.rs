@@ -1,7 +1,7 @@
 //! How the making of the environment is shown.
 
 use super::{Console, size};
-use cellblock::env::{Progress, Step};
+use cellblock::env::{InstallProgress, InstallStep};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub(crate) struct EnvironmentBar {
     console: Console,
     bar: Option<ProgressBar>,
     is_silent: bool,
-    step: Mutex<Option<Step>>,
+    step: Mutex<Option<InstallStep>>,
 }
 
 impl EnvironmentBar {
@@ -58,14 +58,14 @@ impl EnvironmentBar {
     }
 
     /// Moves it.
-    pub(crate) fn report(&self, progress: &Progress) {
+    pub(crate) fn report(&self, progress: &InstallProgress) {
         let before = {
             let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
             step.replace(progress.step)
         };
-        if progress.step == Step::OutsideWalls {
+        if progress.step == InstallStep::OutsideWalls {
             // Not one more line of progress: it must be seen, also where nothing else is shown. Once is enough.
-            if before != Some(Step::OutsideWalls) {
+            if before != Some(InstallStep::OutsideWalls) {
                 self.above(|| self.console.note("warning:", &progress.message));
             }
             return;

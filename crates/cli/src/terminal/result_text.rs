@@ -2,7 +2,7 @@
 
 use super::{Console, Style};
 use cellblock::{
-    CellResult, CheckpointState, CheckpointStatus, FileChange, MimeBundle, Replay, State,
+    CellResult, CheckpointState, CheckpointStatus, FileChange, MimeBundle, Replay, StateAfterCell,
     StateOutcome, Status, signal_name, visible_text,
 };
 use std::path::Path;
@@ -123,14 +123,14 @@ pub(crate) fn file_lines(result: &CellResult, workspace: &Path, console: &Consol
 }
 
 /// What a crash in the next cell would cost.
-pub(crate) fn next_crash(net: &CheckpointState, replay: Replay) -> String {
-    let reason = net.reason.as_deref().unwrap_or_default();
-    let cells = plural(net.behind, "cell");
-    match (net.status, replay) {
+pub(crate) fn next_crash(checkpoint: &CheckpointState, replay: Replay) -> String {
+    let reason = checkpoint.reason.as_deref().unwrap_or_default();
+    let cells = plural(checkpoint.behind, "cell");
+    match (checkpoint.status, replay) {
         (CheckpointStatus::Armed, _) => {
             "the next cell is safe: a crash in it loses nothing".to_owned()
         }
-        (CheckpointStatus::Behind, _) if net.behind == 0 => {
+        (CheckpointStatus::Behind, _) if checkpoint.behind == 0 => {
             format!("a crash in the next cell would not bring everything back: {reason}")
         }
         (CheckpointStatus::Behind, Replay::Off) => {
@@ -151,10 +151,10 @@ pub(crate) struct CheckpointNotice(Option<(CheckpointStatus, Option<String>)>);
 
 impl CheckpointNotice {
     /// Whether a notice must be printed: the session is not armed, and for another reason than the last notice had.
-    pub(crate) fn is_needed(&mut self, net: &CheckpointState) -> bool {
-        let now = match net.status {
+    pub(crate) fn is_needed(&mut self, checkpoint: &CheckpointState) -> bool {
+        let now = match checkpoint.status {
             CheckpointStatus::Armed => None,
-            status => Some((status, net.reason.clone())),
+            status => Some((status, checkpoint.reason.clone())),
         };
         let is_new = now != self.0;
         self.0 = now;
@@ -163,12 +163,12 @@ impl CheckpointNotice {
 }
 
 /// Prints what a restore brought back and what not. Prints nothing if the cell's effects were kept, or the session has ended.
-pub(crate) fn print_restored(state: &State, console: &Console) {
+pub(crate) fn print_restored(state: &StateAfterCell, console: &Console) {
     if state.outcome != StateOutcome::Restored {
         return;
     }
     let cells: Vec<String> = state.replayed.iter().map(u64::to_string).collect();
-    let time = milliseconds(state.replay_ms.unwrap_or_default() as f64);
+    let time = milliseconds(state.replay_time.unwrap_or_default());
     let again = match &cells[..] {
         [] => None,
         [cell] => Some(format!("cell {cell} was run again ({time})")),
@@ -207,7 +207,8 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// `0.42 ms`, `12.3 ms`, `431 ms`, `2.1 s`.
-pub(crate) fn milliseconds(ms: f64) -> String {
+pub(crate) fn milliseconds(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
     match ms {
         _ if ms < 1.0 => format!("{ms:.2} ms"),
         _ if ms < 100.0 => format!("{ms:.1} ms"),
@@ -249,12 +250,12 @@ mod safety_tests {
     use super::*;
 
     #[test]
-    fn a_safety_net_is_told_once_for_each_reason() {
+    fn a_checkpoint_notice_is_told_once_for_each_reason() {
         let mut told = CheckpointNotice::default();
         let behind = CheckpointState::behind(1, "a thread (tqdm)");
         let further = CheckpointState::behind(2, "a thread (tqdm)");
         let other = CheckpointState::behind(2, "a socket is listening");
-        let nets = [
+        let checkpoints = [
             &CheckpointState::armed(),
             &behind,
             &further,
@@ -262,7 +263,7 @@ mod safety_tests {
             &CheckpointState::armed(),
             &behind,
         ];
-        let news = nets.map(|net| told.is_needed(net));
+        let news = checkpoints.map(|checkpoint| told.is_needed(checkpoint));
         assert_eq!(news, [false, true, false, true, false, true]);
     }
 }
@@ -289,7 +290,8 @@ mod quantity_tests {
 
     #[test]
     fn a_time_has_three_digits() {
-        let times = [0.421, 12.34, 431.2, 2100.0].map(milliseconds);
+        let times =
+            [421, 12_340, 431_200, 2_100_000].map(|time| milliseconds(Duration::from_micros(time)));
         assert_eq!(times, ["0.42 ms", "12.3 ms", "431 ms", "2.1 s"]);
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Cancel, Interpreter, MIN_PYTHON_VERSION, ProgramEnd, PythonVersion, RejectReason, Variables,
     dirs::{self, short_name},
-    program::{self, Stopped, Stream},
+    program::{self, ProgramStopped, Stream},
     variables::{blocking_directory, current_user, is_not_executable, is_trusted, is_unreadable},
 };
 
@@ -98,10 +98,10 @@ fn start_with(
     );
     let ended = match ended {
         Ok(ended) => ended,
-        Err(Stopped::TimedOut | Stopped::Cancelled) => {
+        Err(ProgramStopped::TimedOut | ProgramStopped::Cancelled) => {
             return Err(ProbeFailure::Rejected(RejectReason::TimedOut { timeout }));
         }
-        Err(Stopped::DidNotStart(error)) => {
+        Err(ProgramStopped::DidNotStart(error)) => {
             return Err(ProbeFailure::Rejected(RejectReason::DidNotStart {
                 status: error.to_string(),
                 last_line: None,

@@ -13,8 +13,8 @@ use pep440_rs::Version;
 use crate::{
     Error, Package,
     install::{
-        InstallContext, OnProgress, Progress, Step, build::EnvironmentBuild, inspect::inspect_tree,
-        inspect::make_readable, relocate_scripts,
+        InstallContext, InstallProgress, InstallStep, OnProgress, build::EnvironmentBuild,
+        inspect::inspect_tree, inspect::make_readable, relocate_scripts,
     },
     requirements::{name_at_start, normalize_name},
     store::{
@@ -130,7 +130,7 @@ impl EnvironmentBuild<'_> {
             return Ok(None);
         }
         let message = "taking it from another machine";
-        on_progress(Progress::new(Step::Prepare, 0, None, message));
+        on_progress(InstallProgress::new(InstallStep::Prepare, 0, None, message));
         out.flush()?;
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
@@ -244,7 +244,7 @@ fn is_installed(line: &str, packages: &[Package]) -> bool {
 fn told<T>(taken: io::Result<Option<T>>, on_progress: &mut OnProgress<'_>) -> Option<T> {
     taken.unwrap_or_else(|error| {
         let message = format!("the archive of another machine cannot be used: {error}");
-        on_progress(Progress::new(Step::Prepare, 0, None, message));
+        on_progress(InstallProgress::new(InstallStep::Prepare, 0, None, message));
         None
     })
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fs, io::Read as _, path::PathBuf};
 
 use crate::{
-    Error, Progress, Step, dirs,
+    Error, InstallProgress, InstallStep, dirs,
     install::{InstallContext, OnProgress, pip::Pip, pip_settings::PipSettings, uv::Uv},
     store::{FileLock, PartialDirectory, installed_packages},
 };
@@ -18,7 +18,12 @@ impl Uv {
         context: &InstallContext<'_>,
         on_progress: &mut OnProgress<'_>,
     ) -> Result<Self, Error> {
-        on_progress(Progress::new(Step::Prepare, 0, Some(1), "looking for uv"));
+        on_progress(InstallProgress::new(
+            InstallStep::Prepare,
+            0,
+            Some(1),
+            "looking for uv",
+        ));
         if let Some(uv) = Self::find(context)? {
             let pip = match Pip::find(context) {
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -29,7 +34,12 @@ impl Uv {
                 ..uv
             });
         }
-        on_progress(Progress::new(Step::Prepare, 0, Some(1), "downloading uv"));
+        on_progress(InstallProgress::new(
+            InstallStep::Prepare,
+            0,
+            Some(1),
+            "downloading uv",
+        ));
         let pip = Pip::find_or_make(context, on_progress)?;
         let uv = match Self::download(context, &pip, on_progress) {
             Err(Error::Install(failure)) => {

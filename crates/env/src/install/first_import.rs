@@ -4,8 +4,8 @@
 use std::{ffi::OsString, fs, path::Path};
 
 use crate::{
-    Error, InstallerSandbox, ProgramEnd, Progress, ProxySettings, SandboxCommand, SandboxOptions,
-    SandboxStrength, Step, dirs,
+    Error, InstallProgress, InstallStep, InstallerSandbox, ProgramEnd, ProxySettings,
+    SandboxCommand, SandboxOptions, SandboxStrength, dirs,
     install::{
         InstallContext, OnProgress, STEP_TIME_LIMIT,
         staging::{OUTPUT_DIRECTORY, Staging},
@@ -40,7 +40,12 @@ pub(crate) fn compile_byte_code(
         let mut numbers = line.split('/').map_while(|part| part.parse().ok());
         if let (Some(done), Some(total)) = (numbers.next(), numbers.next()) {
             let message = format!("compiled {done} of {total} files");
-            on_progress(Progress::new(Step::Compile, done, Some(total), message));
+            on_progress(InstallProgress::new(
+                InstallStep::Compile,
+                done,
+                Some(total),
+                message,
+            ));
         }
     })
 }
@@ -101,7 +106,12 @@ fn import(
     let mut on_line = |line: &str| {
         if let Some(name) = line.strip_prefix("import ") {
             let message = format!("importing {name}");
-            on_progress(Progress::new(Step::FirstImport, done, total, message));
+            on_progress(InstallProgress::new(
+                InstallStep::FirstImport,
+                done,
+                total,
+                message,
+            ));
             done += 1;
             current = name.to_owned();
         }
@@ -112,7 +122,12 @@ fn import(
     };
     match ran {
         Ok(()) => {
-            on_progress(Progress::new(Step::FirstImport, done, total, "ready"));
+            on_progress(InstallProgress::new(
+                InstallStep::FirstImport,
+                done,
+                total,
+                "ready",
+            ));
             Ok(())
         }
         Err(ImportError::Failed { end, mut lines }) => {

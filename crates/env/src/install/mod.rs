@@ -19,7 +19,7 @@ use std::{ffi::OsStr, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
     Cancel, Error, FailureCause, ForeignPython, InstallFailure, Interpreter, Variables, dirs,
-    program::{self, Stopped},
+    program::{self, ProgramStopped},
 };
 
 pub(crate) use build::EnvironmentBuild;
@@ -38,14 +38,14 @@ const STEP_TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const VERSION_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A function that gets the progress of an install.
-pub(crate) type OnProgress<'a> = dyn FnMut(Progress) + 'a;
+pub(crate) type OnProgress<'a> = dyn FnMut(InstallProgress) + 'a;
 
 /// One step forward in the making of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct InstallProgress {
     /// The current step.
-    pub step: Step,
+    pub step: InstallStep,
     /// How many things of this step are done: packages, files or modules.
     pub done: u64,
     /// How many things the step has, when that is known.
@@ -57,7 +57,7 @@ pub struct Progress {
 /// The steps of the making of an environment, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Step {
+pub enum InstallStep {
     /// Another process makes the same environment; this process waits for it.
     Wait,
     /// Finding or downloading uv.
@@ -76,9 +76,9 @@ pub enum Step {
     FirstImport,
 }
 
-impl Progress {
+impl InstallProgress {
     pub(crate) fn new(
-        step: Step,
+        step: InstallStep,
         done: u64,
         total: Option<u64>,
         message: impl Into<String>,
@@ -95,14 +95,14 @@ impl Progress {
     /// measured times. The fraction does not go backwards as long as the steps come in order.
     pub fn fraction(&self) -> f64 {
         let (from, to) = match self.step {
-            Step::Wait => (0.0, 0.0),
-            Step::Prepare => (0.0, 0.15),
-            Step::OutsideWalls => (0.15, 0.15),
-            Step::Resolve => (0.15, 0.25),
-            Step::Download => (0.25, 0.40),
-            Step::Install => (0.40, 0.45),
-            Step::Compile => (0.45, 0.85),
-            Step::FirstImport => (0.85, 1.0),
+            InstallStep::Wait => (0.0, 0.0),
+            InstallStep::Prepare => (0.0, 0.15),
+            InstallStep::OutsideWalls => (0.15, 0.15),
+            InstallStep::Resolve => (0.15, 0.25),
+            InstallStep::Download => (0.25, 0.40),
+            InstallStep::Install => (0.40, 0.45),
+            InstallStep::Compile => (0.45, 0.85),
+            InstallStep::FirstImport => (0.85, 1.0),
         };
         let inside = match self.total {
             Some(total) if total > 0 => (self.done as f64 / total as f64).min(1.0),
@@ -185,9 +185,11 @@ impl InstallContext<'_> {
         let (end, lines) = match ran {
             Ok(ended) if ended.status.success() => return Ok(ended.tail),
             Ok(ended) => (program::program_end(ended.status), ended.tail),
-            Err(Stopped::DidNotStart(error)) => (ProgramEnd::Other(error.to_string()), Vec::new()),
-            Err(Stopped::TimedOut) => (ProgramEnd::TimedOut(time_limit), Vec::new()),
-            Err(Stopped::Cancelled) => return Err(Error::Cancelled),
+            Err(ProgramStopped::DidNotStart(error)) => {
+                (ProgramEnd::Other(error.to_string()), Vec::new())
+            }
+            Err(ProgramStopped::TimedOut) => (ProgramEnd::TimedOut(time_limit), Vec::new()),
+            Err(ProgramStopped::Cancelled) => return Err(Error::Cancelled),
         };
         let failure = self.failure(name, what, end, lines);
         Err(Error::Install(Box::new(failure)))

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    Error, FailureCause, InstallFailure, OpenSandbox, Progress, SandboxCommand, SandboxError,
-    SandboxOptions, SandboxStrength, Step, dirs,
+    Error, FailureCause, InstallFailure, InstallProgress, InstallStep, OpenSandbox, SandboxCommand,
+    SandboxError, SandboxOptions, SandboxStrength, dirs,
     install::{
         InstallContext, OnProgress, STEP_TIME_LIMIT,
         inspect::inspect_tree,
@@ -107,7 +107,12 @@ impl<'a> Staging<'a> {
             Ok(()) => staging._download_cache = Some(cache),
             Err(OpenError::NoSandbox(why)) => {
                 let message = format!("the installer runs outside of walls: {why}");
-                on_progress(Progress::new(Step::OutsideWalls, 0, None, message));
+                on_progress(InstallProgress::new(
+                    InstallStep::OutsideWalls,
+                    0,
+                    None,
+                    message,
+                ));
             }
             Err(OpenError::Other(error)) => return Err(error),
         }

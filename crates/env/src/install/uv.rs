@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    Error, FailureCause, Package, ProgramEnd, Progress, Step, Variables, dirs,
+    Error, FailureCause, InstallProgress, InstallStep, Package, ProgramEnd, Variables, dirs,
     install::{
         InstallContext, OnProgress, count_packages,
         package_sources::{PackageSources, UvSettings, system_uv_settings},
@@ -125,7 +125,7 @@ impl Uv {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<Vec<String>, Error> {
         let message = "asking the package index";
-        on_progress(Progress::new(Step::Resolve, 0, None, message));
+        on_progress(InstallProgress::new(InstallStep::Resolve, 0, None, message));
         if request.requirements.is_empty() {
             return Ok(Vec::new());
         }
@@ -170,7 +170,12 @@ impl Uv {
         let output = Path::new(OUTPUT_DIRECTORY);
         if kind == StoredKind::Environment {
             let message = "making the environment";
-            on_progress(Progress::new(Step::Download, 0, None, message));
+            on_progress(InstallProgress::new(
+                InstallStep::Download,
+                0,
+                None,
+                message,
+            ));
             let make_command = |certificates| {
                 let mut command = self.command(context, certificates, wheels);
                 command
@@ -205,7 +210,7 @@ impl Uv {
                 .args(lock);
             command
         };
-        let mut progress = InstallProgress::new(lock.len());
+        let mut progress = UvOutput::new(lock.len());
         self.run(
             staging,
             "install the packages",
@@ -231,7 +236,7 @@ impl Uv {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<Built, Error> {
         let message = "building from source, behind walls";
-        on_progress(Progress::new(Step::Resolve, 1, None, message));
+        on_progress(InstallProgress::new(InstallStep::Resolve, 1, None, message));
         let context = staging.context();
         let directory = scratch.join("build");
         let inputs = self.staging_inputs(context, request);
@@ -383,12 +388,12 @@ fn move_wheels(from: &Path, to: &Path) -> Result<(), Error> {
 
 /// Turns the lines that uv writes while it installs into progress. A line that is not understood moves
 /// nothing.
-struct InstallProgress {
+struct UvOutput {
     total: u64,
     downloaded: u64,
 }
 
-impl InstallProgress {
+impl UvOutput {
     fn new(packages: usize) -> Self {
         Self {
             total: packages as u64,
@@ -396,30 +401,30 @@ impl InstallProgress {
         }
     }
 
-    fn read(&mut self, line: &str) -> Option<Progress> {
+    fn read(&mut self, line: &str) -> Option<InstallProgress> {
         let (word, rest) = line.trim_start().split_once(' ')?;
         let name = rest.split(' ').next().unwrap_or(rest);
         let all = count_packages(self.total);
         let (step, done, message) = match word {
             "Downloading" => (
-                Step::Download,
+                InstallStep::Download,
                 self.downloaded,
                 format!("downloading {rest}"),
             ),
             "Downloaded" => {
                 self.downloaded += 1;
                 (
-                    Step::Download,
+                    InstallStep::Download,
                     self.downloaded,
                     format!("downloaded {name}"),
                 )
             }
             // Small packages come without a line of their own, so the count jumps here.
-            "Prepared" => (Step::Install, 0, format!("installing {all}")),
-            "Installed" => (Step::Install, self.total, format!("installed {all}")),
+            "Prepared" => (InstallStep::Install, 0, format!("installing {all}")),
+            "Installed" => (InstallStep::Install, self.total, format!("installed {all}")),
             _ => return None,
         };
-        Some(Progress::new(step, done, Some(self.total), message))
+        Some(InstallProgress::new(step, done, Some(self.total), message))
     }
 }
 
@@ -429,24 +434,24 @@ mod tests {
 
     #[test]
     fn uvs_lines_become_progress() {
-        let mut progress = InstallProgress::new(29);
+        let mut progress = UvOutput::new(29);
         let mut read = |line| progress.read(line).map(|p| (p.step, p.done, p.total));
         assert_eq!(read("Using Python 3.11.7 environment at: v1"), None);
         assert_eq!(
             read("Downloading pillow (6.8MiB)"),
-            Some((Step::Download, 0, Some(29)))
+            Some((InstallStep::Download, 0, Some(29)))
         );
         assert_eq!(
             read(" Downloaded pillow"),
-            Some((Step::Download, 1, Some(29)))
+            Some((InstallStep::Download, 1, Some(29)))
         );
         assert_eq!(
             read("Prepared 29 packages in 1.94s"),
-            Some((Step::Install, 0, Some(29)))
+            Some((InstallStep::Install, 0, Some(29)))
         );
         assert_eq!(
             read("Installed 29 packages in 92ms"),
-            Some((Step::Install, 29, Some(29)))
+            Some((InstallStep::Install, 29, Some(29)))
         );
         assert_eq!(read(" + numpy==2.4.6"), None);
     }

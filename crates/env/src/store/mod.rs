@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
-    Cancel, Dirs, Error, ForeignPython, InstallerSandbox, Interpreter, Progress, Requirements,
-    Search, Step, Variables, dirs,
+    Cancel, Dirs, Error, ForeignPython, InstallProgress, InstallStep, InstallerSandbox,
+    Interpreter, Requirements, Search, Variables, dirs,
     find::font_fingerprint,
     install::{
         CACHE_DIRECTORY, EnvironmentBuild, InstallContext, installer_variables, refresh_fonts,
@@ -150,7 +150,7 @@ impl Environments {
         interpreter: &Interpreter,
         requirements: &Requirements,
         cancel: &Cancel,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<Environment, Error> {
         let request = new_request(interpreter, requirements, &[]);
         let is_current = |environment: &Environment| environment.fonts_are_current(&self.variables);
@@ -189,7 +189,7 @@ impl Environments {
         installed: &[Package],
         requirements: &Requirements,
         cancel: &Cancel,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<Layer, Error> {
         let request = new_request(interpreter, requirements, installed);
         let context = self.context(interpreter, cancel);
@@ -205,7 +205,7 @@ impl Environments {
         installed: &[Package],
         requirements: &Requirements,
         cancel: &Cancel,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<Layer, Error> {
         let request = new_request(&foreign.as_interpreter(runner), requirements, installed);
         let context = InstallContext {
@@ -219,7 +219,7 @@ impl Environments {
         &self,
         request: &InstallRequest,
         context: &InstallContext<'_>,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<Layer, Error> {
         if let Some(layer) = self.load_layer(request) {
             return Ok(layer);
@@ -307,12 +307,12 @@ impl Environments {
         &self,
         request: &InstallRequest,
         cancel: &Cancel,
-        on_progress: &mut dyn FnMut(Progress),
+        on_progress: &mut dyn FnMut(InstallProgress),
     ) -> Result<FileLock, Error> {
         let path = FileLock::path_for(&request.file(&self.requests));
         FileLock::acquire(&path, cancel, &mut || {
             let message = "another process is making this environment";
-            on_progress(Progress::new(Step::Wait, 0, None, message));
+            on_progress(InstallProgress::new(InstallStep::Wait, 0, None, message));
         })
     }
 
@@ -351,7 +351,7 @@ impl Environments {
 pub fn default_environment(
     interpreter: &Interpreter,
     cancel: &Cancel,
-    on_progress: &mut dyn FnMut(Progress),
+    on_progress: &mut dyn FnMut(InstallProgress),
 ) -> Result<Environment, Error> {
     let requirements = Requirements::default_set();
     Environments::from_process()?.make(interpreter, &requirements, cancel, on_progress)

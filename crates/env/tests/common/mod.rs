@@ -15,8 +15,8 @@ use std::{
 };
 
 use cellblock_env::{
-    Cancel, Dirs, Environment, Environments, Error, Interpreter, Progress, Requirements, Search,
-    Variables,
+    Cancel, Dirs, Environment, Environments, Error, InstallProgress, Interpreter, Requirements,
+    Search, Variables,
 };
 
 /// The interpreter that this machine's sessions would use.
@@ -135,7 +135,7 @@ with zipfile.ZipFile(f"{directory}/{name}-1.0-py3-none-any.whl", "w") as wheel:
 pub(crate) fn make(
     environments: &Environments,
     requirements: &Requirements,
-) -> (Result<Environment, Error>, Vec<Progress>) {
+) -> (Result<Environment, Error>, Vec<InstallProgress>) {
     let mut reports = Vec::new();
     let made = environments.make(
         &interpreter(),

@@ -33,6 +33,6 @@ pub use cellblock_session::journal::*;
 pub use literal::of_value as python_literal;
 pub use markdown::{fenced_block, markdown};
 pub use notebook::{notebook, notebook_of_run};
-pub use restore::{Checkpoints, LeftOutCell, Report, Restore, Restored};
+pub use restore::{Checkpoints, LeftOutCell, Restore, RestoreReport, Restored};
 pub use run_record::RunRecord;
 pub use script::{script, script_of_run};

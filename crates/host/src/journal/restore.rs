@@ -3,7 +3,8 @@
 use crate::{Error, Host, Session};
 use cellblock_protocol::{Event, Journaling, SessionOptions};
 use cellblock_session::journal::{
-    Answers, CellFate, CellSummary, Difference, Journal, Step, compare, copy_directory,
+    CellFate, CellSummary, Difference, Journal, JournalStep, RecordedAnswers, compare,
+    copy_directory,
 };
 use cellblock_session::{Error as SessionError, KeptWorkspaces};
 use std::path::PathBuf;
@@ -37,12 +38,12 @@ pub struct Restored {
     /// How it was opened.
     pub options: SessionOptions,
     /// What came of the replay.
-    pub report: Report,
+    pub report: RestoreReport,
 }
 
 /// What came of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RestoreReport {
     /// The cells that were run, by their numbers.
     pub replayed: Vec<u64>,
     /// The cells that were not run, and why. Those that were undone are among them.
@@ -109,9 +110,9 @@ impl Restore {
         let options = self.options(host, journal).await?;
         let session = host.open(options.clone()).await?;
         let summary = journal.summary();
-        let mut report = Report {
+        let mut report = RestoreReport {
             incomplete: journal.incomplete.clone(),
-            ..Report::default()
+            ..RestoreReport::default()
         };
         // In a container it is the image's, and that is the same by its name.
         if options.container.is_none() {
@@ -141,17 +142,17 @@ impl Restore {
         session.set_replaying(self.checkpoints == Checkpoints::Afterwards);
         for step in summary.steps() {
             match step {
-                Step::Cell(cell) => {
+                JournalStep::Cell(cell) => {
                     on_cell(cell);
                     replay(&session, cell, &mut report).await?;
                 }
-                Step::Seed(variables) => session.seed(variables.clone()).await?,
-                Step::Tools(tools) => session.set_tools(tools.to_vec()).await?,
-                Step::Reset => session.reset().await?,
-                Step::PutFile(path, _, Some(contents)) => {
+                JournalStep::Seed(variables) => session.seed(variables.clone()).await?,
+                JournalStep::Tools(tools) => session.set_tools(tools.to_vec()).await?,
+                JournalStep::Reset => session.reset().await?,
+                JournalStep::PutFile(path, _, Some(contents)) => {
                     session.put_file(path, contents.to_vec()).await?;
                 }
-                Step::PutFile(path, bytes, None) => {
+                JournalStep::PutFile(path, bytes, None) => {
                     let what = format!("the file {path}, {bytes} bytes, was not kept");
                     report.note(None, &what, "", "");
                 }
@@ -200,7 +201,7 @@ impl Restore {
     }
 }
 
-impl Report {
+impl RestoreReport {
     /// Whether everything is as it was.
     pub fn is_same(&self) -> bool {
         self.differences.is_empty()
@@ -217,11 +218,15 @@ impl Report {
 }
 
 /// Runs one cell again and compares.
-async fn replay(session: &Session, cell: &CellSummary, report: &mut Report) -> Result<(), Error> {
+async fn replay(
+    session: &Session,
+    cell: &CellSummary,
+    report: &mut RestoreReport,
+) -> Result<(), Error> {
     let Some(recorded) = &cell.ended else {
         return Ok(());
     };
-    let mut answers = Answers::new(recorded);
+    let mut answers = RecordedAnswers::new(recorded);
     let mut running = session.start_again(cell.cell.clone(), cell.number)?;
     let mut mismatches = Vec::new();
     while let Some(event) = running.next().await {

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Seed, Status, ToolSpec, import_statement};
 use cellblock_session::journal::{
-    CallOutcome, CellSummary, InputAnswer, Journal, RecordedCall, RecordedInput, Step,
+    CallOutcome, CellSummary, InputAnswer, Journal, JournalStep, RecordedCall, RecordedInput,
 };
 use serde_json::Value;
 
@@ -40,10 +40,12 @@ pub fn script_of_run(journal: &Journal, run: &RunRecord) -> String {
 
 fn script_ending(journal: &Journal, from: &str, ending: &str) -> String {
     let summary = journal.summary();
-    let has_tools = summary.steps().any(|step| matches!(step, Step::Tools(_)));
+    let has_tools = summary
+        .steps()
+        .any(|step| matches!(step, JournalStep::Tools(_)));
     let has_files = summary
         .steps()
-        .any(|step| matches!(step, Step::PutFile(..)));
+        .any(|step| matches!(step, JournalStep::PutFile(..)));
     let mut text = heading(journal, from);
     if has_files {
         text.push_str("import base64\n");
@@ -80,11 +82,11 @@ fn script_ending(journal: &Journal, from: &str, ending: &str) -> String {
     }
     for step in summary.steps() {
         text.push_str(&match step {
-            Step::Cell(cell) => of_cell(cell),
-            Step::Seed(variables) => seed(variables),
-            Step::Tools(tools) => offer(tools),
-            Step::Reset => "session.reset()\n".to_owned(),
-            Step::PutFile(path, bytes, contents) => {
+            JournalStep::Cell(cell) => of_cell(cell),
+            JournalStep::Seed(variables) => seed(variables),
+            JournalStep::Tools(tools) => offer(tools),
+            JournalStep::Reset => "session.reset()\n".to_owned(),
+            JournalStep::PutFile(path, bytes, contents) => {
                 let contents = contents.map(|contents| of_text(&STANDARD.encode(&**contents)));
                 let contents = contents.unwrap_or_else(|| "None".to_owned());
                 format!("_put_file({}, {bytes}, {contents})\n", of_text(path))

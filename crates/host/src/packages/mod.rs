@@ -5,10 +5,10 @@ mod unreached_hosts;
 
 use crate::Error;
 use cellblock_env::{
-    Cancel, Dirs, Environments, ForeignPython, InUseLock, Layer, Libc, Package, Progress,
+    Cancel, Dirs, Environments, ForeignPython, InUseLock, InstallProgress, Layer, Libc, Package,
     PythonVersion, Requirements, Search, Variables,
 };
-use cellblock_session::{ImagePython, Session};
+use cellblock_session::{ImagePython, Refusal, Session};
 use cellblock_tools::{InstallFuture, PackageInstaller, ToolError};
 use installer_sandbox::SessionSandbox;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Hears how far an install has come.
-pub(crate) type Report = Arc<dyn Fn(Progress) + Send + Sync>;
+pub(crate) type InstallProgressListener = Arc<dyn Fn(InstallProgress) + Send + Sync>;
 
 /// Brings packages to sessions. A handle: clones are the same.
 #[derive(Clone)]
 pub struct Packages {
     environments: Environments,
-    report: Option<Report>,
+    report: Option<InstallProgressListener>,
     /// Layers that sessions of this process use, so that they are not removed.
     held: Arc<Mutex<BTreeMap<String, InUseLock>>>,
 }
@@ -54,7 +54,10 @@ impl Packages {
     }
 
     /// Says how far an install has come.
-    pub fn reporting(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> Packages {
+    pub fn reporting(
+        mut self,
+        report: impl Fn(InstallProgress) + Send + Sync + 'static,
+    ) -> Packages {
         self.report = Some(Arc::new(report));
         self
     }
@@ -148,12 +151,7 @@ struct ImagePackages {
 
 /// Reads what an image says about its Python. An image may say anything.
 fn foreign_python(image: ImagePython) -> Result<ImagePackages, Error> {
-    let unreadable = |what: &str| {
-        let problem = format!("its Python names no usable {what}");
-        Error::Session(cellblock_session::Error::Refused(format!(
-            "packages cannot be installed for the image: {problem}"
-        )))
-    };
+    let unreadable = |missing| Error::Session(Refusal::ImagePackages { missing }.into());
     let numbers: Vec<u32> = image
         .version
         .split('.')

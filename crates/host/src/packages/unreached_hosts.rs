@@ -2,7 +2,7 @@
 
 use cellblock_env::UnreachedHost;
 use cellblock_session::Session;
-use cellblock_session::network::{Authority, Connection, Refusal};
+use cellblock_session::network::{Authority, Connection, ConnectionRefusal};
 use std::sync::Arc;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
@@ -63,20 +63,20 @@ fn unreached(connection: &Connection) -> Option<UnreachedHost> {
             _ => target.to_string(),
         },
         why: refusal.to_string().chars().take(MAX_REASON_CHARS).collect(),
-        is_foreign: matches!(refusal, Refusal::NoRule { .. }),
+        is_foreign: matches!(refusal, ConnectionRefusal::NoRule { .. }),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cellblock_session::network::{Kind, Outcome};
+    use cellblock_session::network::{ConnectionOutcome, RequestKind};
     use std::time::Duration;
 
-    fn connection(port: u16, outcome: Outcome) -> Connection {
+    fn connection(port: u16, outcome: ConnectionOutcome) -> Connection {
         let host = "files.example".to_owned();
         Connection {
-            kind: Kind::Tunnel,
+            kind: RequestKind::Tunnel,
             target: Some(Authority { host, port }),
             outcome,
             time: Duration::ZERO,
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn a_refused_connection_says_who_was_not_reached() {
-        let refusal = Refusal::NoRule {
+        let refusal = ConnectionRefusal::NoRule {
             target: "files.example:443".to_owned(),
             method: None,
             allowed: "packages.example.org".to_owned(),
         };
         assert_eq!(
-            unreached(&connection(443, Outcome::Refused(refusal))),
+            unreached(&connection(443, ConnectionOutcome::Refused(refusal))),
             Some(UnreachedHost {
                 host: "files.example".to_owned(),
                 why: "this session may not reach files.example:443; it may reach packages.example.org"
@@ -99,16 +99,16 @@ mod tests {
                 is_foreign: true,
             })
         );
-        let gone = Refusal::Unreachable {
+        let gone = ConnectionRefusal::Unreachable {
             target: "files.example:8080".to_owned(),
             source: std::io::ErrorKind::ConnectionRefused.into(),
         };
-        let found = unreached(&connection(8080, Outcome::Refused(gone))).unwrap();
+        let found = unreached(&connection(8080, ConnectionOutcome::Refused(gone))).unwrap();
         assert_eq!(
             (found.host.as_str(), found.is_foreign),
             ("files.example:8080", false)
         );
-        let allowed = Outcome::Allowed {
+        let allowed = ConnectionOutcome::Allowed {
             address: ([192, 0, 2, 1], 443).into(),
             sent: 1,
             received: 1,

@@ -177,20 +177,20 @@ fn a_checkpoint_is_not_armed_while_there_is_no_room_for_its_files() {
     let host = new_host(&disk);
     let place = new_directory();
     let session = open_in(&host, &place.path().join("workspace"));
-    let net = |result: &CellResult| {
-        let net = &result.state.checkpoint;
+    let checkpoint = |result: &CellResult| {
+        let checkpoint = &result.state.checkpoint;
         (
-            net.status,
-            net.behind,
-            net.reason.clone().unwrap_or_default(),
+            checkpoint.status,
+            checkpoint.behind,
+            checkpoint.reason.clone().unwrap_or_default(),
         )
     };
     let armed = (CheckpointStatus::Armed, 0, String::new());
     run(&session, "import os; x = 1; open('small', 'w').write('s')");
     let result = run(&session, "open('large', 'wb').write(b'1' * (40 << 20))");
-    assert_eq!(net(&result), armed);
+    assert_eq!(checkpoint(&result), armed);
     let result = run(&session, "x = 2");
-    let (status, behind, reason) = net(&result);
+    let (status, behind, reason) = checkpoint(&result);
     assert_eq!((status, behind), (CheckpointStatus::Behind, 0), "{reason}");
     assert!(
         reason.contains("large") && reason.contains("No space left on device"),
@@ -202,7 +202,7 @@ fn a_checkpoint_is_not_armed_while_there_is_no_room_for_its_files() {
         "x = 3; open('small', 'w').write('?'); open('large', 'w').write('?'); os._exit(1)",
     );
     is_restored(&result);
-    assert_ne!(net(&result).0, CheckpointStatus::Armed);
+    assert_ne!(checkpoint(&result).0, CheckpointStatus::Armed);
     assert_eq!(
         result.state.not_restored.len(),
         1,
@@ -213,16 +213,19 @@ fn a_checkpoint_is_not_armed_while_there_is_no_room_for_its_files() {
     assert_eq!(value(&session, "x, open('small').read()"), "(2, 's')");
     // Now it is small, and there is room for it.
     run(&session, "x = 4");
-    assert_eq!(net(&run(&session, "x = 5")), armed);
+    assert_eq!(checkpoint(&run(&session, "x = 5")), armed);
     // As soon as there is room again the copy is made, although the file did not change.
     fs::write(disk.join("taken"), vec![1; 20 << 20]).unwrap();
     run(
         &session,
         "open('other', 'wb').write(b'3' * (8 << 20)); x = 7",
     );
-    assert_ne!(net(&run(&session, "x = 8")).0, CheckpointStatus::Armed);
+    assert_ne!(
+        checkpoint(&run(&session, "x = 8")).0,
+        CheckpointStatus::Armed
+    );
     fs::remove_file(disk.join("taken")).unwrap();
-    assert_eq!(net(&run(&session, "x = 10")), armed);
+    assert_eq!(checkpoint(&run(&session, "x = 10")), armed);
     is_restored(&run(&session, "open('other', 'w').write('?'); os._exit(1)"));
     assert_eq!(
         value(&session, "x, os.path.getsize('other')"),

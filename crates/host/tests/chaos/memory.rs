@@ -15,7 +15,7 @@ const MEMORY: u64 = 160 << 20;
 type Block = (usize, u8);
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum MemoryStep {
     /// One more block.
     Take(usize, u8),
     /// A block is filled with something else: memory that the checkpoint has too is now there twice.
@@ -27,41 +27,41 @@ enum Step {
     Undo,
 }
 
-impl Step {
-    fn thrown(dice: &mut Dice) -> Step {
+impl MemoryStep {
+    fn thrown(dice: &mut Dice) -> MemoryStep {
         let fill = 1 + dice.below(200) as u8;
         match dice.below(10) {
-            0..=2 => Step::Take(1 + dice.below(70), fill),
-            3 | 4 => Step::Rewrite(dice.below(8), fill),
-            5 => Step::RewriteAll(fill),
-            6 | 7 => Step::Free(dice.below(8)),
-            8 => Step::Crash(dice.below(8)),
-            _ => Step::Undo,
+            0..=2 => MemoryStep::Take(1 + dice.below(70), fill),
+            3 | 4 => MemoryStep::Rewrite(dice.below(8), fill),
+            5 => MemoryStep::RewriteAll(fill),
+            6 | 7 => MemoryStep::Free(dice.below(8)),
+            8 => MemoryStep::Crash(dice.below(8)),
+            _ => MemoryStep::Undo,
         }
     }
 
     fn code(self) -> String {
         match self {
-            Step::Take(size, fill) => {
+            MemoryStep::Take(size, fill) => {
                 format!("blocks.append(bytearray([{fill}]) * ({size} << 20))")
             }
-            Step::Rewrite(n, fill) => format!("rewrite({n}, {fill})"),
-            Step::RewriteAll(fill) => {
+            MemoryStep::Rewrite(n, fill) => format!("rewrite({n}, {fill})"),
+            MemoryStep::RewriteAll(fill) => {
                 format!("for n in range(len(blocks)): rewrite(n, {fill})")
             }
-            Step::Free(n) => format!("del blocks[{n}]"),
-            Step::Crash(n) => format!("rewrite({n}, 0)\nimport os; os._exit(1)"),
-            Step::Undo => unreachable!("undo is no cell"),
+            MemoryStep::Free(n) => format!("del blocks[{n}]"),
+            MemoryStep::Crash(n) => format!("rewrite({n}, 0)\nimport os; os._exit(1)"),
+            MemoryStep::Undo => unreachable!("undo is no cell"),
         }
     }
 
     fn apply(self, blocks: &mut Vec<Block>) {
         match self {
-            Step::Take(size, fill) => blocks.push((size * MEGABYTE, fill)),
-            Step::Rewrite(n, fill) => blocks[n].1 = fill,
-            Step::RewriteAll(fill) => blocks.iter_mut().for_each(|block| block.1 = fill),
-            Step::Free(n) => drop(blocks.remove(n)),
-            Step::Crash(_) | Step::Undo => {}
+            MemoryStep::Take(size, fill) => blocks.push((size * MEGABYTE, fill)),
+            MemoryStep::Rewrite(n, fill) => blocks[n].1 = fill,
+            MemoryStep::RewriteAll(fill) => blocks.iter_mut().for_each(|block| block.1 = fill),
+            MemoryStep::Free(n) => drop(blocks.remove(n)),
+            MemoryStep::Crash(_) | MemoryStep::Undo => {}
         }
     }
 }
@@ -84,7 +84,7 @@ fn a_session_that_is_full_to_the_brim_never_mixes_two_states() {
     let mut dice = Dice::new(seed);
     let mut brim = Brim::new();
     for number in 0..steps {
-        let step = Step::thrown(&mut dice);
+        let step = MemoryStep::thrown(&mut dice);
         brim.context = format!("CELLBLOCK_SEED={seed} step {number}: {step:?}");
         brim.take(step);
         brim.compare();
@@ -128,8 +128,8 @@ impl Brim {
         }
     }
 
-    fn take(&mut self, step: Step) {
-        if let Step::Undo = step {
+    fn take(&mut self, step: MemoryStep) {
+        if let MemoryStep::Undo = step {
             match wait(self.session.undo(1)) {
                 Ok(undone) => self.states.retain(|(cell, _)| *cell <= undone.cell),
                 // Older checkpoints are the first to go when memory is short, and to list variables takes some too.

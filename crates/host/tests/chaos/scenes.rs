@@ -232,7 +232,7 @@ fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
 }
 
 #[test]
-fn when_memory_runs_out_the_kernel_takes_the_head_and_not_its_safety_net() {
+fn when_memory_runs_out_the_kernel_takes_the_head_and_not_its_checkpoint() {
     let mut survivor = survivor();
     // The second time, a standby has become the head.
     for _ in 0..2 {

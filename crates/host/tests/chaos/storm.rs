@@ -1,7 +1,7 @@
 //! Head, standbys, init and zygote killed at random, at any moment, one or several.
 
 use super::common::{is_long, new_directory, new_host, within};
-use super::survivor::{Heard, Kept, Survivor};
+use super::survivor::{Heard, Survivor, SurvivorState};
 use super::victims::{Role, Victims};
 use cellblock_host::Host;
 use cellblock_test_support::{Dice, seed};
@@ -162,7 +162,7 @@ fn endure(survivor: &mut Survivor, strike: &Strike) -> bool {
         }
         happen(survivor, strike, &victims);
     });
-    let new: Vec<Kept> = survivor
+    let new: Vec<SurvivorState> = survivor
         .kept
         .iter()
         .filter(|kept| !before.contains(kept))
@@ -205,13 +205,13 @@ fn endure(survivor: &mut Survivor, strike: &Strike) -> bool {
     assert!(!victims.takes_init, "it lives without its init\n{context}");
     let all = survivor.kept.clone();
     // It may have gone back before or after the cells of this round were kept.
-    let up_to = |kept: &[Kept], cell: u64| -> Vec<Kept> {
+    let up_to = |kept: &[SurvivorState], cell: u64| -> Vec<SurvivorState> {
         kept.iter()
             .filter(|kept| kept.cell <= cell)
             .cloned()
             .collect()
     };
-    let looks: Vec<Kept> = all
+    let looks: Vec<SurvivorState> = all
         .iter()
         .filter(|kept| !before.contains(kept) && !new.contains(kept))
         .cloned()

@@ -23,7 +23,7 @@ const LOOK: &str = "print(*story, '|', *open('story').read().split())";
 
 /// A cell that was kept, and the word that it added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct SurvivorState {
     pub(crate) cell: u64,
     word: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Survivor {
     pub(crate) session: Session,
     pub(crate) processes: Processes,
     logs: broadcast::Receiver<Event>,
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<SurvivorState>,
     words: u64,
     /// Where a cell's own events said that it went back to.
     pub(crate) told: Vec<u64>,
@@ -60,11 +60,11 @@ impl Survivor {
     }
 
     /// The survivor that this session is.
-    fn met(session: Session, label: &str, mut kept: Vec<Kept>, words: u64) -> Survivor {
+    fn met(session: Session, label: &str, mut kept: Vec<SurvivorState>, words: u64) -> Survivor {
         let logs = session.logs();
         let code = "print(os.readlink('/proc/self/ns/pid'), end='')";
         let result = bounded(session.run(code), || format!("{label}: the first cell")).unwrap();
-        kept.push(Kept {
+        kept.push(SurvivorState {
             cell: result.cell,
             word: None,
         });
@@ -85,7 +85,7 @@ impl Survivor {
         let forked = self.bounded("a fork", self.session.fork());
         let refused = |error| panic!("{}: a fork was refused: {error}", self.label);
         let session = forked.unwrap_or_else(refused);
-        let inherited = |kept: &Kept| Kept {
+        let inherited = |kept: &SurvivorState| SurvivorState {
             cell: 0,
             ..kept.clone()
         };
@@ -131,10 +131,12 @@ impl Survivor {
             self.expect_whole_files(&result.state.not_restored);
         }
         match outcome {
-            Ok(result) if result.state.outcome == StateOutcome::Kept => self.kept.push(Kept {
-                cell: result.cell,
-                word,
-            }),
+            Ok(result) if result.state.outcome == StateOutcome::Kept => {
+                self.kept.push(SurvivorState {
+                    cell: result.cell,
+                    word,
+                })
+            }
             Ok(_) => {}
             Err(error) => assert_eq!(
                 error.code(),
@@ -206,7 +208,7 @@ impl Survivor {
     }
 
     /// The story after these cells.
-    pub(crate) fn story(kept: &[Kept]) -> Vec<String> {
+    pub(crate) fn story(kept: &[SurvivorState]) -> Vec<String> {
         kept.iter().filter_map(|kept| kept.word.clone()).collect()
     }
 }

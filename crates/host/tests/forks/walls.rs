@@ -50,7 +50,7 @@ fn nobody_enters_a_namespace_when_no_fork_is_being_made() {
 }
 
 #[test]
-fn a_fork_cannot_end_its_own_safety_net() {
+fn a_fork_cannot_end_its_own_checkpoint() {
     let fork = session().fork();
     fork.good("import os, signal; x = 1");
     fork.good("x = 2");

@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, restore_as};
 use crate::support::wait;
-use cellblock_host::journal::{Checkpoints, Journal, JournalSink, Record, Restore};
+use cellblock_host::journal::{Checkpoints, Journal, JournalRecord, JournalSink, Restore};
 use cellblock_host::{Host, Session};
 use cellblock_protocol::SessionOptions;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Keeps records, and refuses those after the first few.
 #[derive(Debug)]
 struct Place {
-    records: Mutex<Vec<Record>>,
+    records: Mutex<Vec<JournalRecord>>,
     most_commits: usize,
     commits: Mutex<usize>,
 }
@@ -28,13 +28,13 @@ impl Place {
 }
 
 impl JournalSink for Place {
-    fn note(&self, record: Record) {
+    fn note(&self, record: JournalRecord) {
         self.records.lock().unwrap().push(record);
     }
 
     fn commit(
         &self,
-        record: Record,
+        record: JournalRecord,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(async move {
             // A session that does not wait for this is answered before the record is here.
@@ -115,7 +115,7 @@ fn sessions_with_the_same_seeds_draw_the_same_numbers_and_order_sets_alike() {
     assert!(numbers.ends_with("None)"), "{numbers}");
 }
 
-fn name(record: &Record) -> String {
+fn name(record: &JournalRecord) -> String {
     let value = serde_json::to_value(record).unwrap();
     value["record"].as_str().unwrap().to_owned()
 }

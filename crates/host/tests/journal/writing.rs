@@ -2,13 +2,13 @@
 
 use crate::scene::Scene;
 use crate::support::{builder, eventually, is_root, open, wait};
-use cellblock_host::journal::{CellFate, Journal, Record, SessionFate};
+use cellblock_host::journal::{CellFate, Journal, JournalRecord, SessionFate};
 use cellblock_protocol::Cell;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 fn kinds(journal: &Journal) -> Vec<String> {
-    let kind = |record: &Record| {
+    let kind = |record: &JournalRecord| {
         let value = serde_json::to_value(record).unwrap();
         value["record"].as_str().unwrap().to_owned()
     };

@@ -21,7 +21,7 @@ const CLEAR: &str = "for name in os.listdir(): os.remove(name)";
 const CELL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum StormStep {
     Tell,
     Raise,
     Crash(&'static str),
@@ -46,33 +46,33 @@ const CRASHES: [&str; 4] = [
     "os.fork() or os.setsid(); os.abort()",
 ];
 
-impl Step {
-    fn thrown(dice: &mut Dice) -> Step {
+impl StormStep {
+    fn thrown(dice: &mut Dice) -> StormStep {
         match dice.below(24) {
-            0..=5 => Step::Tell,
-            6 | 7 => Step::Raise,
-            8..=11 => Step::Crash(CRASHES[dice.below(CRASHES.len())]),
-            12 => Step::TimeOut,
-            13 => Step::Interrupt(dice.pause(Duration::from_millis(30))),
-            14 => Step::MemoryKill,
-            15 => Step::MemoryError,
-            16 | 17 => Step::Undo(1 + dice.below(3)),
-            18 => Step::Fork,
-            19 | 20 => Step::Spawn,
-            21 => Step::EndSpawned,
-            22 => Step::Variables,
-            _ => Step::PutFile,
+            0..=5 => StormStep::Tell,
+            6 | 7 => StormStep::Raise,
+            8..=11 => StormStep::Crash(CRASHES[dice.below(CRASHES.len())]),
+            12 => StormStep::TimeOut,
+            13 => StormStep::Interrupt(dice.pause(Duration::from_millis(30))),
+            14 => StormStep::MemoryKill,
+            15 => StormStep::MemoryError,
+            16 | 17 => StormStep::Undo(1 + dice.below(3)),
+            18 => StormStep::Fork,
+            19 | 20 => StormStep::Spawn,
+            21 => StormStep::EndSpawned,
+            22 => StormStep::Variables,
+            _ => StormStep::PutFile,
         }
     }
 
     /// The code of a cell that adds a word and ends in its own way.
     fn code(self, word: usize) -> String {
         let end = match self {
-            Step::Raise => "1 / 0",
-            Step::Crash(end) => end,
-            Step::TimeOut => "while True: pass",
-            Step::Interrupt(_) => "time.sleep(60)",
-            Step::MemoryKill => {
+            StormStep::Raise => "1 / 0",
+            StormStep::Crash(end) => end,
+            StormStep::TimeOut => "while True: pass",
+            StormStep::Interrupt(_) => "time.sleep(60)",
+            StormStep::MemoryKill => {
                 "for _ in range(4):
     if os.fork() == 0:
         block = bytearray(b'x') * (70 << 20)
@@ -81,12 +81,12 @@ block = bytearray(b'x') * (60 << 20)
 time.sleep(0.3)
 os._exit(1)"
             }
-            Step::MemoryError => "bytearray(1 << 30)",
+            StormStep::MemoryError => "bytearray(1 << 30)",
             _ => "",
         };
         match self {
             // It may come before the first line.
-            Step::Interrupt(_) => end.to_owned(),
+            StormStep::Interrupt(_) => end.to_owned(),
             _ => format!("tell({word})\n{end}"),
         }
     }
@@ -124,32 +124,32 @@ impl Storm {
         &self.states.last().unwrap().1
     }
 
-    async fn take(&mut self, step: Step) {
+    async fn take(&mut self, step: StormStep) {
         match step {
-            Step::Undo(count) => self.undo(count).await,
-            Step::Fork => self.fork().await,
-            Step::Spawn => {
+            StormStep::Undo(count) => self.undo(count).await,
+            StormStep::Fork => self.fork().await,
+            StormStep::Spawn => {
                 let spawn = Spawn::shell("setsid sleep 1000 & exec cat").with_input();
                 // A session has room for a few.
                 if let Err(error) = self.session.spawn(spawn).await {
                     self.trace.push(format!("spawn refused: {error}"));
                 }
             }
-            Step::EndSpawned => {
+            StormStep::EndSpawned => {
                 for info in self.session.processes() {
                     if let Ok(process) = self.session.process(&info.proc) {
                         process.kill().await;
                     }
                 }
             }
-            Step::Variables => {
+            StormStep::Variables => {
                 let variables = self.session.vars().await;
                 let variables =
                     variables.unwrap_or_else(|error| panic!("{}: {error}", self.context));
                 let is_there = variables.iter().any(|variable| variable.name == "words");
                 assert!(is_there, "{}: {variables:?}", self.context);
             }
-            Step::PutFile => {
+            StormStep::PutFile => {
                 let bytes = self.context.clone().into_bytes();
                 self.session.put_file("given", bytes.clone()).await.unwrap();
                 let read = self.session.get_file("given").await.unwrap();
@@ -159,17 +159,17 @@ impl Storm {
         }
     }
 
-    async fn cell(&mut self, step: Step) {
+    async fn cell(&mut self, step: StormStep) {
         self.next_word += 1;
         let word = self.next_word;
-        let told = (!matches!(step, Step::Interrupt(_))).then_some(word);
+        let told = (!matches!(step, StormStep::Interrupt(_))).then_some(word);
         let limit = match step {
-            Step::TimeOut => Duration::from_millis(300),
+            StormStep::TimeOut => Duration::from_millis(300),
             _ => CELL_TIMEOUT,
         };
         let cell = Cell::new(step.code(word)).timeout(limit);
         let result = match step {
-            Step::Interrupt(after) => {
+            StormStep::Interrupt(after) => {
                 let running = self.session.start(cell).unwrap();
                 tokio::time::sleep(after).await;
                 self.session.interrupt();
@@ -178,10 +178,10 @@ impl Storm {
             _ => self.session.run(cell).await.unwrap(),
         };
         let expected: &[(Status, StateOutcome)] = match step {
-            Step::Tell => &[(Status::Success, StateOutcome::Kept)],
-            Step::Raise | Step::MemoryError => &[(Status::Failure, StateOutcome::Kept)],
-            Step::TimeOut => &[(Status::Timeout, StateOutcome::Restored)],
-            Step::Interrupt(_) => &[
+            StormStep::Tell => &[(Status::Success, StateOutcome::Kept)],
+            StormStep::Raise | StormStep::MemoryError => &[(Status::Failure, StateOutcome::Kept)],
+            StormStep::TimeOut => &[(Status::Timeout, StateOutcome::Restored)],
+            StormStep::Interrupt(_) => &[
                 (Status::Interrupted, StateOutcome::Kept),
                 (Status::Interrupted, StateOutcome::Restored),
             ],
@@ -189,7 +189,7 @@ impl Storm {
         };
         let end = (result.status, result.state.outcome);
         // Where memory is full, a fork in the cell may be what is refused.
-        let is_refused = matches!(step, Step::MemoryKill) && end.0 == Status::Failure;
+        let is_refused = matches!(step, StormStep::MemoryKill) && end.0 == Status::Failure;
         assert!(
             expected.contains(&end) || is_refused,
             "{}: {}",
@@ -295,7 +295,7 @@ fn a_storm_of_cells_of_every_kind_never_loses_a_state() {
         async move {
             let mut storm = Storm::new(&host, dice).await;
             for cell in 0..cells {
-                let step = Step::thrown(&mut storm.dice);
+                let step = StormStep::thrown(&mut storm.dice);
                 storm.context =
                     format!("CELLBLOCK_SEED={seed} session {number} step {cell}: {step:?}");
                 storm.trace.push(format!("{step:?}"));

@@ -2,7 +2,7 @@
 
 use super::common::{builder, new_directory, open, run, wait};
 use super::steps::{
-    End, Follow, LAST_WORDS, SETUP, Scenario, Setting, Step, full_code, plain_code,
+    End, Follow, LAST_WORDS, ModelStep, SETUP, Scenario, Setting, full_code, plain_code,
 };
 use super::story::{OutOfReach, Seen, Story};
 use cellblock_protocol::{Cell, CellResult, Event, Isolation, Limits, Rung, StateOutcome, Status};
@@ -30,15 +30,15 @@ pub(crate) fn play(scenario: &Scenario) {
     let mut current = 0;
     for step in &scenario.steps {
         match step {
-            Step::Fork(follow) => {
+            ModelStep::Fork(follow) => {
                 family.extend(family[current].fork());
                 if *follow == Follow::Child {
                     current = family.len() - 1;
                 }
             }
-            Step::Turn(n) => current = n % family.len(),
-            Step::Close if family.len() == 1 => {}
-            Step::Close => {
+            ModelStep::Turn(n) => current = n % family.len(),
+            ModelStep::Close if family.len() == 1 => {}
+            ModelStep::Close => {
                 wait(family.remove(current).session.close());
                 current = 0;
             }
@@ -98,9 +98,9 @@ impl Pair {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &ModelStep) {
         match step {
-            Step::Run { code, end, atomic } => {
+            ModelStep::Run { code, end, atomic } => {
                 self.run(
                     &full_code(code, *end),
                     &plain_code(code, *end),
@@ -108,22 +108,24 @@ impl Pair {
                     *atomic,
                 );
             }
-            Step::Undo(count) => self.undo(*count),
-            Step::Reset => {
+            ModelStep::Undo(count) => self.undo(*count),
+            ModelStep::Reset => {
                 wait(self.session.reset()).unwrap();
                 self.story.reset(self.setting.checkpoints);
             }
-            Step::Seed(number) => {
+            ModelStep::Seed(number) => {
                 let variables = json!({"given": number}).as_object().unwrap().clone();
                 wait(self.session.seed(variables)).unwrap();
                 self.story.seed(*number, self.setting.checkpoints);
             }
-            Step::Put(path, text) => {
+            ModelStep::Put(path, text) => {
                 wait(self.session.put_file(path, text.clone().into_bytes())).unwrap();
                 self.story.put(path, text);
             }
-            Step::Pause(milliseconds) => std::thread::sleep(Duration::from_millis(*milliseconds)),
-            Step::Fork(_) | Step::Turn(_) | Step::Close => {
+            ModelStep::Pause(milliseconds) => {
+                std::thread::sleep(Duration::from_millis(*milliseconds))
+            }
+            ModelStep::Fork(_) | ModelStep::Turn(_) | ModelStep::Close => {
                 unreachable!("these are not a session's own")
             }
         }

@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) setting: Setting,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ModelStep>,
 }
 
 /// What kind of session.
@@ -28,7 +28,7 @@ pub(crate) struct Setting {
 
 /// One thing that happens.
 #[derive(Clone)]
-pub(crate) enum Step {
+pub(crate) enum ModelStep {
     Run {
         code: String,
         end: End,
@@ -159,35 +159,36 @@ fn end() -> impl Dice<Value = End> {
     ]
 }
 
-fn run() -> impl Dice<Value = Step> {
+fn run() -> impl Dice<Value = ModelStep> {
     let statements = proptest::collection::vec(statement(), 1..4);
     let atomic = prop_oneof![4 => Just(None), 1 => Just(Some(true)), 1 => Just(Some(false))];
-    (statements, end(), atomic).prop_map(|(statements, end, atomic)| Step::Run {
+    (statements, end(), atomic).prop_map(|(statements, end, atomic)| ModelStep::Run {
         code: statements.join("\n"),
         end,
         atomic,
     })
 }
 
-fn step() -> impl Dice<Value = Step> {
-    let pure = Step::Run {
+fn step() -> impl Dice<Value = ModelStep> {
+    let pure = ModelStep::Run {
         code: CHANGES_NOTHING.to_owned(),
         end: End::Well,
         atomic: None,
     };
-    let put = (select(&HOST_FILES[..]), 0u8..100).prop_map(|(f, n)| Step::Put(f, n.to_string()));
+    let put =
+        (select(&HOST_FILES[..]), 0u8..100).prop_map(|(f, n)| ModelStep::Put(f, n.to_string()));
     prop_oneof![
         30 => run(),
-        6 => (1usize..5).prop_map(Step::Undo),
-        1 => Just(Step::Reset),
-        1 => (0u8..100).prop_map(Step::Seed),
+        6 => (1usize..5).prop_map(ModelStep::Undo),
+        1 => Just(ModelStep::Reset),
+        1 => (0u8..100).prop_map(ModelStep::Seed),
         2 => Just(pure),
-        6 => select(&ONLY_BINDS[..]).prop_map(|code| Step::Run { code: code.to_owned(), end: End::Well, atomic: None }),
+        6 => select(&ONLY_BINDS[..]).prop_map(|code| ModelStep::Run { code: code.to_owned(), end: End::Well, atomic: None }),
         1 => put,
-        2 => select(&[Follow::Parent, Follow::Child][..]).prop_map(Step::Fork),
-        2 => (0usize..4).prop_map(Step::Turn),
-        1 => Just(Step::Close),
-        4 => (0u64..12).prop_map(Step::Pause),
+        2 => select(&[Follow::Parent, Follow::Child][..]).prop_map(ModelStep::Fork),
+        2 => (0usize..4).prop_map(ModelStep::Turn),
+        1 => Just(ModelStep::Close),
+        4 => (0u64..12).prop_map(ModelStep::Pause),
     ]
 }
 
@@ -221,25 +222,25 @@ impl fmt::Debug for Scenario {
     }
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for ModelStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Step::Run { code, end, atomic } => {
+            ModelStep::Run { code, end, atomic } => {
                 let label = match atomic {
                     Some(atomic) => format!("run, atomic={atomic}"),
                     None => "run".to_owned(),
                 };
                 indented(&label, &full_code(code, *end))
             }
-            Step::Undo(count) => format!("undo {count}"),
-            Step::Reset => "reset".to_owned(),
-            Step::Seed(n) => format!("seed given = {n}"),
-            Step::Put(path, text) => format!("put {path:?} with {text:?}"),
-            Step::Fork(Follow::Parent) => "fork".to_owned(),
-            Step::Fork(Follow::Child) => "fork and go on in the fork".to_owned(),
-            Step::Turn(n) => format!("go on in session {n} of those that are there"),
-            Step::Close => "close, if it is not the last".to_owned(),
-            Step::Pause(milliseconds) => format!("pause {milliseconds} ms"),
+            ModelStep::Undo(count) => format!("undo {count}"),
+            ModelStep::Reset => "reset".to_owned(),
+            ModelStep::Seed(n) => format!("seed given = {n}"),
+            ModelStep::Put(path, text) => format!("put {path:?} with {text:?}"),
+            ModelStep::Fork(Follow::Parent) => "fork".to_owned(),
+            ModelStep::Fork(Follow::Child) => "fork and go on in the fork".to_owned(),
+            ModelStep::Turn(n) => format!("go on in session {n} of those that are there"),
+            ModelStep::Close => "close, if it is not the last".to_owned(),
+            ModelStep::Pause(milliseconds) => format!("pause {milliseconds} ms"),
         };
         write!(formatter, "{text}")
     }

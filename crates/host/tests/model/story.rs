@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// The model of one session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
-    entries: Vec<Entry>,
+    entries: Vec<StoryEntry>,
     /// Entries from before it was forked, which cannot be taken back.
     inherited: usize,
     /// The cells after which a checkpoint must be there; those that changed nothing share one.
@@ -22,7 +22,7 @@ pub(crate) struct Story {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum StoryEntry {
     /// What ran before the first cell, and cannot be taken back.
     Setup(String),
     Cell {
@@ -49,7 +49,7 @@ pub(crate) struct OutOfReach;
 impl Story {
     pub(crate) fn begin(setup: &str) -> Story {
         Story {
-            entries: vec![Entry::Setup(setup.to_owned())],
+            entries: vec![StoryEntry::Setup(setup.to_owned())],
             reachable: vec![vec![0]],
             ..Story::default()
         }
@@ -61,7 +61,7 @@ impl Story {
             Some(last) if code == CHANGES_NOTHING => last.push(number),
             _ => self.reachable.push(vec![number]),
         }
-        self.entries.push(Entry::Cell { number, code, seen });
+        self.entries.push(StoryEntry::Cell { number, code, seen });
         self.trim(checkpoints);
     }
 
@@ -72,12 +72,12 @@ impl Story {
     }
 
     pub(crate) fn seed(&mut self, number: u8, checkpoints: u64) {
-        self.entries.push(Entry::Seed(number));
+        self.entries.push(StoryEntry::Seed(number));
         self.change_between_cells(checkpoints);
     }
 
     pub(crate) fn reset(&mut self, checkpoints: u64) {
-        self.entries.push(Entry::Reset);
+        self.entries.push(StoryEntry::Reset);
         self.change_between_cells(checkpoints);
     }
 
@@ -119,8 +119,7 @@ impl Story {
     /// Takes back all that came after a cell.
     pub(crate) fn take_back_to(&mut self, target: u64) {
         if let Some(first) = self.cells().into_iter().find(|cell| *cell > target) {
-            let is_first =
-                |entry: &Entry| matches!(entry, Entry::Cell { number, .. } if *number == first);
+            let is_first = |entry: &StoryEntry| matches!(entry, StoryEntry::Cell { number, .. } if *number == first);
             let end = self.entries.iter().position(is_first).unwrap();
             self.entries.truncate(end);
         }
@@ -134,13 +133,13 @@ impl Story {
     }
 
     pub(crate) fn has_cells_that_only_bind(&self) -> bool {
-        let only_binds = |entry: &Entry| matches!(entry, Entry::Cell { code, .. } if ONLY_BINDS.contains(&code.as_str()));
+        let only_binds = |entry: &StoryEntry| matches!(entry, StoryEntry::Cell { code, .. } if ONLY_BINDS.contains(&code.as_str()));
         self.entries.iter().any(only_binds)
     }
 
     fn cells(&self) -> Vec<u64> {
-        let number = |entry: &Entry| match entry {
-            Entry::Cell { number, .. } => Some(*number),
+        let number = |entry: &StoryEntry| match entry {
+            StoryEntry::Cell { number, .. } => Some(*number),
             _ => None,
         };
         self.entries[self.inherited..]
@@ -151,8 +150,8 @@ impl Story {
 
     /// What the cells that count showed.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        let seen = |entry: &Entry| match entry {
-            Entry::Cell { seen, .. } => Some(seen.clone()),
+        let seen = |entry: &StoryEntry| match entry {
+            StoryEntry::Cell { seen, .. } => Some(seen.clone()),
             _ => None,
         };
         self.entries.iter().filter_map(seen).collect()
@@ -160,7 +159,7 @@ impl Story {
 
     /// Lets plain Python do it all in `directory`; what each cell showed, and what `last` prints in the end.
     pub(crate) fn told_by_plain_python(&self, directory: &Path, last: &str) -> (Vec<Seen>, String) {
-        let entries: Vec<Value> = self.entries.iter().map(Entry::to_json).collect();
+        let entries: Vec<Value> = self.entries.iter().map(StoryEntry::to_json).collect();
         for (path, text) in &self.from_outside {
             fs::write(directory.join(path), text).unwrap();
         }
@@ -177,13 +176,13 @@ impl Story {
     }
 }
 
-impl Entry {
+impl StoryEntry {
     fn to_json(&self) -> Value {
         match self {
-            Entry::Setup(code) => json!({"setup": code}),
-            Entry::Cell { code, .. } => json!({"run": code}),
-            Entry::Seed(number) => json!({"seed": {"given": number}}),
-            Entry::Reset => json!({"reset": true}),
+            StoryEntry::Setup(code) => json!({"setup": code}),
+            StoryEntry::Cell { code, .. } => json!({"run": code}),
+            StoryEntry::Seed(number) => json!({"seed": {"given": number}}),
+            StoryEntry::Reset => json!({"reset": true}),
         }
     }
 }

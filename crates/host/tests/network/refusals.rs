@@ -3,7 +3,7 @@
 use super::common::{builder, open, run, test_directory, wait};
 use super::servers::{Server, fails, prints, session};
 use cellblock_protocol::{Event, Isolation, NetworkRule, Rung};
-use cellblock_session::network::Refusal;
+use cellblock_session::network::ConnectionRefusal;
 
 const FETCH: &str = "from urllib.request import Request, urlopen
 def fetch(url, method='GET'): return urlopen(Request(url, method=method), timeout=10).read().decode()
@@ -258,7 +258,7 @@ except OSError: pass",
     let connection = connections.try_recv().unwrap();
     assert_eq!(connection.target.as_ref().unwrap().host, "other.example");
     assert!(
-        matches!(connection.refusal(), Some(Refusal::NoRule { .. })),
+        matches!(connection.refusal(), Some(ConnectionRefusal::NoRule { .. })),
         "{connection:?}"
     );
     assert!(connections.try_recv().is_err());

@@ -1,4 +1,4 @@
-//! What a result says of its safety net.
+//! What a result says of its checkpoint.
 
 use crate::support::{builder, open, session, wait};
 use cellblock_protocol::{CheckpointList, CheckpointState, StateOutcome, Status, Strategy};

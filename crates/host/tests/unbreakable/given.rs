@@ -277,7 +277,7 @@ fn what_is_larger_than_the_disk_limit_is_not_kept_and_that_is_told() {
         ["changed: it was changed, and no copy from before was kept"]
     );
     assert_eq!(result.state.checkpoint.status, CheckpointStatus::Behind);
-    // A cell that lives had no better net.
+    // A cell that lives had no better checkpoint.
     let result = session.good("open('changed', 'r+').write('two')");
     assert_eq!(
         (

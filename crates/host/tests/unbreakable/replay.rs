@@ -52,7 +52,7 @@ fn kept_cells_since_an_older_checkpoint_are_run_again_after_a_crash() {
     assert_eq!(cells(&result), (&[2, 3, 4, 5][..], &[][..]), "{result:?}");
     assert_eq!(result.state.differed, [""; 0]);
     assert_eq!(result.state.not_restored, [""; 0]);
-    assert!(result.state.replay_ms.is_some());
+    assert!(result.state.replay_time.is_some());
     assert!(result.state.has_variables_of_before());
     assert_eq!(
         session.value("base, x, y is x, area(3), open('a.txt').read()"),

@@ -50,7 +50,7 @@ fn what_would_change_the_state_waits_for_the_cell_in_each() {
 }
 
 #[test]
-fn a_cell_on_strategy_thread_has_the_same_safety_net() {
+fn a_cell_on_strategy_thread_has_the_same_checkpoint() {
     let session = with(Strategy::Thread);
     session.good("x = 1");
     let crashed = session.run("x = 2; import ctypes; ctypes.string_at(0)");

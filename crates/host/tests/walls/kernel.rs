@@ -97,7 +97,7 @@ os.abort()
 ";
 
 #[test]
-fn a_cell_cannot_kill_its_own_safety_net() {
+fn a_cell_cannot_kill_its_own_checkpoint() {
     let not_restored = |isolation: Isolation| {
         let session = behind(isolation, Limits::default(), &Map::new());
         run(&session, "x = 'kept'");

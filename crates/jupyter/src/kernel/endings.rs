@@ -2,7 +2,7 @@
 
 use super::Advice;
 use super::execution::Counts;
-use cellblock_protocol::{CellResult, State, StateOutcome, Status};
+use cellblock_protocol::{CellResult, StateAfterCell, StateOutcome, Status};
 use serde_json::{Value, json};
 
 /// A failed cell, as the messages `error` and `execute_reply` tell it.
@@ -114,7 +114,7 @@ pub(super) fn notice(result: &CellResult, counts: &Counts) -> Option<String> {
     Some(text)
 }
 
-fn state_before(state: &State, counts: &Counts) -> String {
+fn state_before(state: &StateAfterCell, counts: &Counts) -> String {
     if !state.lost.is_empty() {
         let lost: Vec<String> = state
             .lost
@@ -139,7 +139,7 @@ fn state_before(state: &State, counts: &Counts) -> String {
 fn how_it_ended(result: &CellResult) -> String {
     match (result.status, result.signal, result.exit_code) {
         (Status::Timeout, ..) => {
-            let seconds = result.usage.wall_ms / 1000.0;
+            let seconds = result.usage.wall.as_secs_f64();
             format!("the cell was stopped by its time limit after {seconds:.1} s")
         }
         (Status::Interrupted, ..) => "the cell was interrupted".to_owned(),

@@ -7,7 +7,7 @@
 use super::headers;
 use super::headers::{Framing, Header, Version};
 use crate::authority::Authority;
-use crate::connection::Refusal;
+use crate::connection::ConnectionRefusal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest head.
@@ -32,7 +32,9 @@ pub(crate) struct Head {
 }
 
 /// Reads a head. `None` when the client went away before it said anything.
-pub(crate) async fn read(client: &mut (impl AsyncRead + Unpin)) -> Result<Option<Head>, Refusal> {
+pub(crate) async fn read(
+    client: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<Head>, ConnectionRefusal> {
     let mut bytes = Vec::with_capacity(1024);
     let mut checked = 0;
     loop {
@@ -43,14 +45,18 @@ pub(crate) async fn read(client: &mut (impl AsyncRead + Unpin)) -> Result<Option
         checked = bytes.len();
         match client.read_buf(&mut bytes).await {
             Ok(0) if bytes.is_empty() => return Ok(None),
-            Ok(0) | Err(_) => return Err(Refusal::Malformed("it ended in the middle of its head")),
+            Ok(0) | Err(_) => {
+                return Err(ConnectionRefusal::Malformed(
+                    "it ended in the middle of its head",
+                ));
+            }
             Ok(_) => {}
         }
     }
 }
 
 /// Checks the bytes of a head from `checked` on, and finds its end. Each byte is looked at once, however slowly they come.
-fn check(bytes: &[u8], checked: usize) -> Result<Option<usize>, Refusal> {
+fn check(bytes: &[u8], checked: usize) -> Result<Option<usize>, ConnectionRefusal> {
     for (at, byte) in bytes.iter().enumerate().skip(checked) {
         let before = at.checked_sub(1).map(|before| bytes[before]);
         let is_good = match byte {
@@ -60,12 +66,12 @@ fn check(bytes: &[u8], checked: usize) -> Result<Option<usize>, Refusal> {
             _ => false,
         };
         if !is_good {
-            return Err(Refusal::Malformed(
+            return Err(ConnectionRefusal::Malformed(
                 "its head has other bytes than visible ASCII and line ends of CR LF",
             ));
         }
         if at >= MAX_HEAD_BYTES {
-            return Err(Refusal::Malformed("its head is too long"));
+            return Err(ConnectionRefusal::Malformed("its head is too long"));
         }
         if bytes[..=at].ends_with(END) {
             return Ok(Some(at + 1));
@@ -74,23 +80,25 @@ fn check(bytes: &[u8], checked: usize) -> Result<Option<usize>, Refusal> {
     Ok(None)
 }
 
-fn parse(bytes: &[u8], rest: Vec<u8>) -> Result<Head, Refusal> {
+fn parse(bytes: &[u8], rest: Vec<u8>) -> Result<Head, ConnectionRefusal> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut fields);
     let parsed = request.parse(bytes).map_err(unparsed)?;
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
     else {
-        return Err(Refusal::Malformed("its first line is not one of HTTP/1.1"));
+        return Err(ConnectionRefusal::Malformed(
+            "its first line is not one of HTTP/1.1",
+        ));
     };
     if parsed != httparse::Status::Complete(bytes.len()) {
-        return Err(Refusal::Malformed(
+        return Err(ConnectionRefusal::Malformed(
             "it can be read as more than one request",
         ));
     }
     let is_letter = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     if !method.bytes().all(is_letter) {
-        return Err(Refusal::Malformed("its method is no word"));
+        return Err(ConnectionRefusal::Malformed("its method is no word"));
     }
     let mut headers = Vec::with_capacity(request.headers.len());
     for field in request.headers.iter() {
@@ -112,7 +120,9 @@ fn parse(bytes: &[u8], rest: Vec<u8>) -> Result<Head, Refusal> {
     };
     sorted.check_host(&authority)?;
     if path.is_none() && sorted.framing != Framing::NoBody {
-        return Err(Refusal::Malformed("a request for a tunnel has no body"));
+        return Err(ConnectionRefusal::Malformed(
+            "a request for a tunnel has no body",
+        ));
     }
     Ok(Head {
         method: method.to_owned(),
@@ -124,8 +134,8 @@ fn parse(bytes: &[u8], rest: Vec<u8>) -> Result<Head, Refusal> {
     })
 }
 
-fn unparsed(error: httparse::Error) -> Refusal {
-    Refusal::Malformed(match error {
+fn unparsed(error: httparse::Error) -> ConnectionRefusal {
+    ConnectionRefusal::Malformed(match error {
         httparse::Error::HeaderName | httparse::Error::HeaderValue | httparse::Error::NewLine => {
             "one of its headers is not well formed"
         }
@@ -137,23 +147,24 @@ fn unparsed(error: httparse::Error) -> Refusal {
 }
 
 /// A value without the spaces around it.
-fn text(value: &[u8]) -> Result<String, Refusal> {
+fn text(value: &[u8]) -> Result<String, ConnectionRefusal> {
     let text = std::str::from_utf8(value);
-    let text = text.map_err(|_| Refusal::Malformed("one of its headers is not well formed"))?;
+    let text =
+        text.map_err(|_| ConnectionRefusal::Malformed("one of its headers is not well formed"))?;
     Ok(text.trim_matches(' ').to_owned())
 }
 
-fn parse_authority(text: &str, default_port: Option<u16>) -> Result<Authority, Refusal> {
+fn parse_authority(text: &str, default_port: Option<u16>) -> Result<Authority, ConnectionRefusal> {
     let parsed = Authority::parse(text, default_port);
-    parsed.ok_or(Refusal::Malformed(
+    parsed.ok_or(ConnectionRefusal::Malformed(
         "the host that it asks for is not well formed",
     ))
 }
 
 /// `http://host:port/path?query`
-fn parse_address(target: &str) -> Result<(Authority, String), Refusal> {
+fn parse_address(target: &str) -> Result<(Authority, String), ConnectionRefusal> {
     let Some(rest) = target.strip_prefix("http://") else {
-        return Err(Refusal::Malformed(
+        return Err(ConnectionRefusal::Malformed(
             "a proxy is asked with a whole address, http://host/path; for https it is asked for a tunnel with CONNECT",
         ));
     };
@@ -162,7 +173,7 @@ fn parse_address(target: &str) -> Result<(Authority, String), Refusal> {
         None => (rest, "/"),
     };
     if !is_path(path) {
-        return Err(Refusal::Malformed(
+        return Err(ConnectionRefusal::Malformed(
             "the path that it asks for is not well formed: `%` needs two hexadecimal digits after it, and `#` and `\\` cannot stand there",
         ));
     }
@@ -193,7 +204,7 @@ fn is_path(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    async fn read_text(text: &str) -> Result<Option<Head>, Refusal> {
+    async fn read_text(text: &str) -> Result<Option<Head>, ConnectionRefusal> {
         read(&mut text.as_bytes()).await
     }
 

@@ -1,7 +1,7 @@
 //! Which headers of a request are passed on, and which the guard decides about alone.
 
 use crate::authority::Authority;
-use crate::connection::Refusal;
+use crate::connection::ConnectionRefusal;
 use crate::credentials::Credential;
 use cellblock_protocol::NetworkRule;
 
@@ -67,7 +67,7 @@ pub(crate) struct Sorted {
 }
 
 /// Sorts the headers of a request. Everything that two readers could take for two different things is refused.
-pub(crate) fn sort(headers: Vec<Header>, version: Version) -> Result<Sorted, Refusal> {
+pub(crate) fn sort(headers: Vec<Header>, version: Version) -> Result<Sorted, ConnectionRefusal> {
     let mut sorted = Sorted {
         host: None,
         framing: Framing::NoBody,
@@ -85,17 +85,19 @@ pub(crate) fn sort(headers: Vec<Header>, version: Version) -> Result<Sorted, Ref
             continue;
         }
         if !header.name.eq_ignore_ascii_case(&plain) {
-            return Err(Refusal::Malformed(
+            return Err(ConnectionRefusal::Malformed(
                 "one of its headers has a name that can be taken for another one",
             ));
         }
         if let Some((_, problem)) = refused {
-            return Err(Refusal::Malformed(problem));
+            return Err(ConnectionRefusal::Malformed(problem));
         }
         match plain.as_str() {
-            "expect" => return Err(Refusal::Expectation),
+            "expect" => return Err(ConnectionRefusal::Expectation),
             "host" if sorted.host.is_some() => {
-                return Err(Refusal::Malformed("it has more than one header Host"));
+                return Err(ConnectionRefusal::Malformed(
+                    "it has more than one header Host",
+                ));
             }
             "host" => sorted.host = Some(header.value),
             "connection" => check_connection(&header.value)?,
@@ -114,7 +116,7 @@ pub(crate) fn sort(headers: Vec<Header>, version: Version) -> Result<Sorted, Ref
 }
 
 impl Sorted {
-    fn frame(&mut self, framing: Framing) -> Result<(), Refusal> {
+    fn frame(&mut self, framing: Framing) -> Result<(), ConnectionRefusal> {
         if self.framing != Framing::NoBody {
             return Err(unclear_length());
         }
@@ -123,7 +125,7 @@ impl Sorted {
     }
 
     /// Refuses a header `Host` that names another host than the first line does.
-    pub(crate) fn check_host(&self, authority: &Authority) -> Result<(), Refusal> {
+    pub(crate) fn check_host(&self, authority: &Authority) -> Result<(), ConnectionRefusal> {
         let Some(host) = &self.host else {
             return Ok(());
         };
@@ -132,7 +134,7 @@ impl Sorted {
         if named.as_ref() == Some(authority) {
             Ok(())
         } else {
-            Err(Refusal::Malformed(
+            Err(ConnectionRefusal::Malformed(
                 "its header Host names another host than its first line",
             ))
         }
@@ -145,12 +147,12 @@ pub(crate) fn for_server<'a>(
     headers: &'a [Header],
     credentials: &[&Credential],
     rule: &NetworkRule,
-) -> Result<Vec<&'a Header>, Refusal> {
+) -> Result<Vec<&'a Header>, ConnectionRefusal> {
     let mut kept = Vec::with_capacity(headers.len());
     for header in headers {
         let plain = plain_name(&header.name);
         if !rule.methods.is_empty() && METHOD_OVERRIDES.contains(&plain.as_str()) {
-            return Err(Refusal::NotPassedOn(
+            return Err(ConnectionRefusal::NotPassedOn(
                 "its rule names methods, and a header of it asks the server for another method",
             ));
         }
@@ -164,7 +166,7 @@ pub(crate) fn for_server<'a>(
             .iter()
             .any(|name| name.eq_ignore_ascii_case(&header.name))
         {
-            return Err(Refusal::NotPassedOn(
+            return Err(ConnectionRefusal::NotPassedOn(
                 "a header of it can be taken for the credential of this host",
             ));
         }
@@ -173,7 +175,7 @@ pub(crate) fn for_server<'a>(
 }
 
 /// Only what says how long the connection lives. Any other word names a header that would have to be taken out.
-fn check_connection(value: &str) -> Result<(), Refusal> {
+fn check_connection(value: &str) -> Result<(), ConnectionRefusal> {
     let is_known = |word: &str| {
         let word = word.trim_matches(' ');
         word.eq_ignore_ascii_case("close") || word.eq_ignore_ascii_case("keep-alive")
@@ -181,13 +183,13 @@ fn check_connection(value: &str) -> Result<(), Refusal> {
     if value.split(',').all(is_known) {
         Ok(())
     } else {
-        Err(Refusal::Malformed(
+        Err(ConnectionRefusal::Malformed(
             "its header Connection has other words than close and keep-alive",
         ))
     }
 }
 
-fn parse_length(value: &str) -> Result<Framing, Refusal> {
+fn parse_length(value: &str) -> Result<Framing, ConnectionRefusal> {
     let is_plain = !value.is_empty()
         && value.len() <= MAX_LENGTH_DIGITS
         && value.bytes().all(|byte| byte.is_ascii_digit());
@@ -195,8 +197,8 @@ fn parse_length(value: &str) -> Result<Framing, Refusal> {
     length.map(Framing::Length).ok_or_else(unclear_length)
 }
 
-fn unclear_length() -> Refusal {
-    Refusal::Malformed("how long its body is cannot be told")
+fn unclear_length() -> ConnectionRefusal {
+    ConnectionRefusal::Malformed("how long its body is cannot be told")
 }
 
 /// The name as a program behind CGI or WSGI sees it: there, `X_Key`, `x-key` and `X.Key` are one variable.

@@ -8,7 +8,7 @@ mod tls;
 mod tunnel;
 
 use crate::authority::Authority;
-use crate::connection::{Kind, Outcome, Refusal};
+use crate::connection::{ConnectionOutcome, ConnectionRefusal, RequestKind};
 use crate::credentials::Credential;
 use crate::guard::{Guard, RELAY_BUFFER_BYTES};
 use body::BodyError;
@@ -44,7 +44,12 @@ impl Guard {
             Ok(slot) => slot,
             Err(refusal) => {
                 let answer = error_response(&refusal);
-                self.report(Kind::Unknown, None, begun, Outcome::Refused(refusal));
+                self.report(
+                    RequestKind::Unknown,
+                    None,
+                    begun,
+                    ConnectionOutcome::Refused(refusal),
+                );
                 let _ = client.write_all(answer.as_bytes()).await;
                 return;
             }
@@ -54,22 +59,29 @@ impl Guard {
             Ok(Ok(None)) | Err(_) => return,
             Ok(Err(refusal)) => {
                 let answer = error_response(&refusal);
-                self.report(Kind::Unknown, None, begun, Outcome::Refused(refusal));
+                self.report(
+                    RequestKind::Unknown,
+                    None,
+                    begun,
+                    ConnectionOutcome::Refused(refusal),
+                );
                 return respond(&mut client, &answer).await;
             }
         };
         let kind = match &head.path {
-            Some(_) => Kind::Http(head.method.clone()),
-            None => Kind::Tunnel,
+            Some(_) => RequestKind::Http(head.method.clone()),
+            None => RequestKind::Tunnel,
         };
         let target = Some(head.authority.clone());
         let (outcome, answer) = match self.pass_on(&mut client, head).await {
             Ok(outcome) => (outcome, None),
             Err(ExchangeError::BeforeResponse(refusal)) => {
                 let answer = error_response(&refusal);
-                (Outcome::Refused(refusal), Some(answer))
+                (ConnectionOutcome::Refused(refusal), Some(answer))
             }
-            Err(ExchangeError::DuringResponse(refusal)) => (Outcome::Refused(refusal), None),
+            Err(ExchangeError::DuringResponse(refusal)) => {
+                (ConnectionOutcome::Refused(refusal), None)
+            }
         };
         self.report(kind, target, begun, outcome);
         if let Some(answer) = answer {
@@ -77,7 +89,11 @@ impl Guard {
         }
     }
 
-    async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, ExchangeError> {
+    async fn pass_on(
+        &self,
+        client: &mut TcpStream,
+        head: Head,
+    ) -> Result<ConnectionOutcome, ExchangeError> {
         let Authority { host, port } = &head.authority;
         let method = head.path.is_some().then_some(head.method.as_str());
         let destination = self.destination(&head);
@@ -109,7 +125,7 @@ impl Guard {
         let server = self.connect(rule, host, destination.port).await?;
         let address = peer(&server, &destination)?;
         let server = self.trust.handshake(server, host).await;
-        let server = server.map_err(|source| Refusal::Unreachable {
+        let server = server.map_err(|source| ConnectionRefusal::Unreachable {
             target: format!("https://{destination}"),
             source,
         })?;
@@ -139,10 +155,10 @@ impl Guard {
         &'a self,
         head: &'a Head,
         rule: &NetworkRule,
-    ) -> Result<Outgoing<'a>, Refusal> {
+    ) -> Result<Outgoing<'a>, ConnectionRefusal> {
         let credentials = self.credentials_for(&head.authority);
         if !credentials.is_empty() && matches!(head.method.as_str(), "TRACE" | "TRACK") {
-            return Err(Refusal::NotPassedOn(
+            return Err(ConnectionRefusal::NotPassedOn(
                 "it asks the server to send it back, and with it the credential of this host",
             ));
         }
@@ -158,13 +174,13 @@ impl Guard {
 /// Why an exchange ended early.
 enum ExchangeError {
     /// The client has not got any byte of a response.
-    BeforeResponse(Refusal),
+    BeforeResponse(ConnectionRefusal),
     /// The client has part of a response, so the refusal cannot be sent any more.
-    DuringResponse(Refusal),
+    DuringResponse(ConnectionRefusal),
 }
 
-impl From<Refusal> for ExchangeError {
-    fn from(refusal: Refusal) -> ExchangeError {
+impl From<ConnectionRefusal> for ExchangeError {
+    fn from(refusal: ConnectionRefusal) -> ExchangeError {
         ExchangeError::BeforeResponse(refusal)
     }
 }
@@ -173,11 +189,13 @@ fn needs_tls(credentials: &[&Credential]) -> bool {
     credentials.iter().any(|credential| credential.needs_tls())
 }
 
-fn peer(server: &TcpStream, target: &Authority) -> Result<SocketAddr, Refusal> {
-    server.peer_addr().map_err(|source| Refusal::Unreachable {
-        target: target.to_string(),
-        source,
-    })
+fn peer(server: &TcpStream, target: &Authority) -> Result<SocketAddr, ConnectionRefusal> {
+    server
+        .peer_addr()
+        .map_err(|source| ConnectionRefusal::Unreachable {
+            target: target.to_string(),
+            source,
+        })
 }
 
 /// Sends one request and passes its answer on. Both connections end with it.
@@ -187,7 +205,7 @@ async fn exchange(
     address: SocketAddr,
     request: String,
     head: Head,
-) -> Result<Outcome, ExchangeError> {
+) -> Result<ConnectionOutcome, ExchangeError> {
     let (client_reads, mut client_writes) = client.split();
     let (server_reads, mut server_writes) = tokio::io::split(server);
     let mut server_reads = BufReader::with_capacity(RELAY_BUFFER_BYTES, server_reads);
@@ -221,23 +239,23 @@ async fn exchange(
         // A server that does not read may have answered.
         FirstEvent::RequestSent(Err(BodyError::Server)) => (0, answering.await),
         FirstEvent::RequestSent(Err(BodyError::Client(problem))) => {
-            return Err(exchange_error(Refusal::Malformed(problem)));
+            return Err(exchange_error(ConnectionRefusal::Malformed(problem)));
         }
     };
     match received {
-        Ok(received) => Ok(Outcome::Allowed {
+        Ok(received) => Ok(ConnectionOutcome::Allowed {
             address,
             sent: request.len() as u64 + body_bytes,
             received,
         }),
-        Err(source) if !is_begun.load(Ordering::Relaxed) => {
-            Err(ExchangeError::BeforeResponse(Refusal::Unreachable {
+        Err(source) if !is_begun.load(Ordering::Relaxed) => Err(ExchangeError::BeforeResponse(
+            ConnectionRefusal::Unreachable {
                 target: head.authority.to_string(),
                 source,
-            }))
-        }
+            },
+        )),
         // A connection that was torn was still one.
-        Err(_) => Ok(Outcome::Allowed {
+        Err(_) => Ok(ConnectionOutcome::Allowed {
             address,
             sent: request.len() as u64 + body_bytes,
             received: 0,
@@ -252,7 +270,7 @@ enum FirstEvent {
 }
 
 /// The response to a refused request.
-fn error_response(refusal: &Refusal) -> String {
+fn error_response(refusal: &ConnectionRefusal) -> String {
     let body = format!("{refusal}\n");
     // Clients that asked for a tunnel show nothing but the first line.
     let plain = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
@@ -326,7 +344,7 @@ pub struct Rewritten {
 
 impl Guard {
     /// What becomes of these bytes of a client: the request as the server gets it over a plain connection, or why not. `None` for no bytes.
-    pub fn rewrite(&self, bytes: &[u8]) -> Result<Option<Rewritten>, Refusal> {
+    pub fn rewrite(&self, bytes: &[u8]) -> Result<Option<Rewritten>, ConnectionRefusal> {
         poll_to_completion(async {
             let mut client = bytes;
             let Some(head) = head::read(&mut client).await? else {
@@ -342,7 +360,9 @@ impl Guard {
                 let passed = body::pass(&mut from, &mut sent, head.framing).await;
                 match passed {
                     Ok(_) => {}
-                    Err(BodyError::Client(problem)) => return Err(Refusal::Malformed(problem)),
+                    Err(BodyError::Client(problem)) => {
+                        return Err(ConnectionRefusal::Malformed(problem));
+                    }
                     Err(BodyError::Server) => unreachable!("memory takes everything"),
                 }
             }

@@ -9,7 +9,7 @@
 use super::tls::Beginning;
 use super::{HEAD_TIMEOUT, tls};
 use crate::authority::Authority;
-use crate::connection::{Outcome, Refusal};
+use crate::connection::{ConnectionOutcome, ConnectionRefusal};
 use crate::guard::{Guard, relay};
 use rustls::server::Acceptor;
 use std::io;
@@ -42,21 +42,24 @@ impl Guard {
         server: &mut TcpStream,
         target: &Authority,
         rest: Vec<u8>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ConnectionOutcome, ConnectionRefusal> {
         let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
         let answered = client.write_all(established).await;
-        answered.map_err(Refusal::Broken)?;
+        answered.map_err(ConnectionRefusal::Broken)?;
         let first = match first_bytes(client, server, rest).await {
             Ok(first) => first,
-            Err(error) => return Err(Refusal::Broken(error)),
+            Err(error) => return Err(ConnectionRefusal::Broken(error)),
         };
         let handed_on = match tls::beginning(&first) {
             Beginning::Other => {
-                server.write_all(&first).await.map_err(Refusal::Broken)?;
+                server
+                    .write_all(&first)
+                    .await
+                    .map_err(ConnectionRefusal::Broken)?;
                 return relay(client, server).await;
             }
             Beginning::Handshake => self.pass_hellos(client, server, target, first).await,
-            Beginning::OtherRecord => Err(Refusal::Malformed(
+            Beginning::OtherRecord => Err(ConnectionRefusal::Malformed(
                 "a tunnel begins with a record of TLS that is not its first message",
             )),
         };
@@ -76,11 +79,17 @@ impl Guard {
         server: &mut TcpStream,
         target: &Authority,
         read: Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ConnectionRefusal> {
         let (hello, mut rest) = self.check_name(client, target, read).await?;
-        server.write_all(&hello).await.map_err(Refusal::Broken)?;
+        server
+            .write_all(&hello)
+            .await
+            .map_err(ConnectionRefusal::Broken)?;
         let answer = in_time(tls::first_answer(server)).await?;
-        client.write_all(&answer).await.map_err(Refusal::Broken)?;
+        client
+            .write_all(&answer)
+            .await
+            .map_err(ConnectionRefusal::Broken)?;
         if tls::asks_again(&answer) {
             let mut sent = rest.as_slice().chain(&mut *client);
             let begun = in_time(tls::pass_until_handshake(&mut sent, server)).await?;
@@ -90,12 +99,18 @@ impl Guard {
                 true => read,
                 false => {
                     let (hello, rest) = self.check_name(client, target, read).await?;
-                    server.write_all(&hello).await.map_err(Refusal::Broken)?;
+                    server
+                        .write_all(&hello)
+                        .await
+                        .map_err(ConnectionRefusal::Broken)?;
                     rest
                 }
             };
         }
-        server.write_all(&rest).await.map_err(Refusal::Broken)
+        server
+            .write_all(&rest)
+            .await
+            .map_err(ConnectionRefusal::Broken)
     }
 
     /// Reads the first message of TLS to its end, and refuses a name that no rule allows. Returns the message, and what was read after it.
@@ -104,7 +119,7 @@ impl Guard {
         client: &mut TcpStream,
         target: &Authority,
         mut read: Vec<u8>,
-    ) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
+    ) -> Result<(Vec<u8>, Vec<u8>), ConnectionRefusal> {
         let reading = async {
             loop {
                 match hello(&read) {
@@ -117,7 +132,8 @@ impl Guard {
             }
         };
         let (said, mut read) = in_time(reading).await?;
-        let unreadable = Refusal::Malformed("the first message of TLS in a tunnel cannot be read");
+        let unreadable =
+            ConnectionRefusal::Malformed("the first message of TLS in a tunnel cannot be read");
         let Hello::Complete { name } = said else {
             return Err(unreadable);
         };
@@ -132,7 +148,7 @@ impl Guard {
     }
 
     /// Refuses a host inside a tunnel that no rule allows. A rule for an address means all that is at the address.
-    fn check_hidden_host(&self, target: &Authority, name: &str) -> Result<(), Refusal> {
+    fn check_hidden_host(&self, target: &Authority, name: &str) -> Result<(), ConnectionRefusal> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let is_address = target.host.parse::<IpAddr>().is_ok();
         if is_address || name == target.host {
@@ -143,10 +159,10 @@ impl Guard {
 }
 
 /// Waits for a part of the handshake, but not for ever.
-async fn in_time<T>(part: impl Future<Output = io::Result<T>>) -> Result<T, Refusal> {
+async fn in_time<T>(part: impl Future<Output = io::Result<T>>) -> Result<T, ConnectionRefusal> {
     let late = |_| Err(io::ErrorKind::TimedOut.into());
     let outcome = timeout(HEAD_TIMEOUT, part).await.unwrap_or_else(late);
-    outcome.map_err(Refusal::Broken)
+    outcome.map_err(ConnectionRefusal::Broken)
 }
 
 /// Waits for the first bytes of the client, until they show whether it speaks TLS. Empty where the server speaks first: then it does not.

@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use super::words::Words;
 
 /// A heading and what stands under it.
-pub(super) struct Part<'a> {
+pub(super) struct TextPart<'a> {
     heading: Cow<'static, str>,
     whole: Cow<'a, str>,
     /// The shortened text; `None` when the whole text is kept.
     cut: Option<String>,
-    kind: Kind,
+    kind: PartKind,
 }
 
 /// The kind of a part, which decides how it is cut.
-pub(super) enum Kind {
+pub(super) enum PartKind {
     /// A single line that stays.
     Line,
     /// `skipped` bytes of the stream stand before the text.
@@ -39,17 +39,21 @@ pub(super) enum Kind {
     },
 }
 
-impl<'a> Part<'a> {
+impl<'a> TextPart<'a> {
     pub(super) fn line(line: String) -> Self {
         Self {
             heading: line.into(),
             whole: "".into(),
             cut: None,
-            kind: Kind::Line,
+            kind: PartKind::Line,
         }
     }
 
-    pub(super) fn block(heading: &'static str, body: impl Into<Cow<'a, str>>, kind: Kind) -> Self {
+    pub(super) fn block(
+        heading: &'static str,
+        body: impl Into<Cow<'a, str>>,
+        kind: PartKind,
+    ) -> Self {
         Self {
             heading: heading.into(),
             whole: body.into(),
@@ -66,36 +70,36 @@ impl<'a> Part<'a> {
     fn shrink(&mut self, target: usize) {
         let whole = &*self.whole;
         self.cut = Some(match self.kind {
-            Kind::Line => return,
-            Kind::Output {
+            PartKind::Line => return,
+            PartKind::Output {
                 words,
                 cell,
                 skipped,
             } => cut_middle(whole, target, |left_out, at| {
                 words.output_cut(left_out, cell, skipped + at)
             }),
-            Kind::List { words } | Kind::Code { words } | Kind::Value { words } => {
+            PartKind::List { words } | PartKind::Code { words } | PartKind::Value { words } => {
                 cut_middle(whole, target, |left_out, _| words.cut(left_out))
             }
-            Kind::Traceback { words, summary } => cut_traceback(whole, summary, target, words),
+            PartKind::Traceback { words, summary } => cut_traceback(whole, summary, target, words),
         });
     }
 
     /// The order in which parts give way, and the share of the budget (in percent) that each keeps while others can still give.
     fn patience(&self) -> Option<(u8, usize)> {
         match self.kind {
-            Kind::Line => None,
-            Kind::Output { .. } => Some((0, 40)),
-            Kind::List { .. } => Some((1, 10)),
-            Kind::Code { .. } => Some((2, 20)),
-            Kind::Value { .. } => Some((3, 30)),
-            Kind::Traceback { .. } => Some((4, 30)),
+            PartKind::Line => None,
+            PartKind::Output { .. } => Some((0, 40)),
+            PartKind::List { .. } => Some((1, 10)),
+            PartKind::Code { .. } => Some((2, 20)),
+            PartKind::Value { .. } => Some((3, 30)),
+            PartKind::Traceback { .. } => Some((4, 30)),
         }
     }
 }
 
 /// Joins the parts with one newline each, and cuts until they fit.
-pub(super) fn fit(mut parts: Vec<Part<'_>>, budget: usize) -> String {
+pub(super) fn fit(mut parts: Vec<TextPart<'_>>, budget: usize) -> String {
     for fairness in [Fairness::KeepShares, Fairness::GiveAll] {
         for order in 0..=4 {
             for at in 0..parts.len() {
@@ -130,10 +134,10 @@ enum Fairness {
 }
 
 /// So little room that only single lines fit: the status and the exception, else the exception, else what there is of it.
-fn last_resort(parts: &[Part<'_>], budget: usize) -> String {
+fn last_resort(parts: &[TextPart<'_>], budget: usize) -> String {
     let status = parts.first().map_or("", |part| &*part.heading);
     let summary = parts.iter().find_map(|part| match part.kind {
-        Kind::Traceback { summary, .. } => Some(summary_line(&part.whole, summary)),
+        PartKind::Traceback { summary, .. } => Some(summary_line(&part.whole, summary)),
         _ => None,
     });
     let candidates = match summary {
@@ -148,7 +152,7 @@ fn last_resort(parts: &[Part<'_>], budget: usize) -> String {
     }
 }
 
-fn join(parts: &[Part<'_>]) -> String {
+fn join(parts: &[TextPart<'_>]) -> String {
     let mut text = String::new();
     for line in lines(parts) {
         if !text.is_empty() {
@@ -159,13 +163,13 @@ fn join(parts: &[Part<'_>]) -> String {
     text
 }
 
-fn length(parts: &[Part<'_>]) -> usize {
+fn length(parts: &[TextPart<'_>]) -> usize {
     let total: usize = lines(parts).map(|line| characters(line) + 1).sum();
     total.saturating_sub(1)
 }
 
 /// Headings and bodies in order. A part that lost its whole body loses its heading too.
-fn lines<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = &'p str> {
+fn lines<'p>(parts: &'p [TextPart<'_>]) -> impl Iterator<Item = &'p str> {
     parts.iter().flat_map(|part| {
         let gone = part.cut.as_deref() == Some("");
         let heading = (!gone).then_some(&*part.heading);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::CellResult;
-use crate::invalid::{Invalid, shown_text};
+use crate::json::invalid::{Invalid, shown_text};
 
 pub use signals::signal_name;
 

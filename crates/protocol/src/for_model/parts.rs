@@ -1,14 +1,18 @@
 //! The parts of a result's text for a model, in order.
 
-use super::budget::{Kind, Part};
+use super::budget::{PartKind, TextPart};
 use super::words::{Claim, Words};
 use super::{ForModel, signal_name};
 use crate::{CellError, CellResult, MimeBundle, StateOutcome, Status};
 
 /// The parts of the text, in order, each whole.
-pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(
+    result: &'a CellResult,
+    code: &str,
+    options: &ForModel,
+) -> Vec<TextPart<'a>> {
     let words = Words::of(options.locale);
-    let mut parts = vec![Part::line(heading(result, words))];
+    let mut parts = vec![TextPart::line(heading(result, words))];
     parts.extend(output(result, words));
     match result.status {
         Status::Success => parts.extend(success(result, words)),
@@ -16,21 +20,21 @@ pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) 
         Status::Timeout => parts.extend(
             options
                 .time_limit
-                .map(|limit| Part::line(words.time_limit(limit))),
+                .map(|limit| TextPart::line(words.time_limit(limit))),
         ),
         Status::Crashed => {
-            parts.extend(end_of_process(result, words).map(Part::line));
+            parts.extend(end_of_process(result, words).map(TextPart::line));
             // Only a limit that ended the process has words: the code itself raised nothing.
             parts.extend(
                 result
                     .error
                     .iter()
-                    .map(|error| Part::line(error.value.clone())),
+                    .map(|error| TextPart::line(error.value.clone())),
             );
         }
         Status::Interrupted => {}
     }
-    parts.extend(state(result, words).map(Part::line));
+    parts.extend(state(result, words).map(TextPart::line));
     parts.extend(replay(result, words));
     parts.extend(not_restored(result, words));
     parts
@@ -60,16 +64,16 @@ fn is_as_before(result: &CellResult) -> bool {
     result.state.has_variables_of_before() && result.state.not_restored.is_empty()
 }
 
-fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<TextPart<'a>> {
     let output = result.output.trim_start_matches(['\r', '\n']);
     let skipped = result.output.len() - output.len();
     let output = output.trim_end_matches(['\r', '\n']);
     let mut parts = Vec::new();
     if !output.is_empty() {
-        parts.push(Part::block(
+        parts.push(TextPart::block(
             words.output,
             output,
-            Kind::Output {
+            PartKind::Output {
                 words,
                 cell: result.cell,
                 skipped,
@@ -77,7 +81,7 @@ fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
         ));
     }
     if let Some(cut) = result.truncated.as_ref().and_then(|streams| streams.output) {
-        parts.push(Part::line(words.output_goes_on(
+        parts.push(TextPart::line(words.output_goes_on(
             cut.left_out,
             result.cell,
             cut.kept,
@@ -86,17 +90,18 @@ fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
     parts
 }
 
-fn success<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+fn success<'a>(result: &'a CellResult, words: &'static Words) -> Vec<TextPart<'a>> {
     let mut parts = Vec::new();
     if let Some(value) = &result.value {
-        parts.push(Part::block(
+        parts.push(TextPart::block(
             words.value,
             value.repr.trim_matches('\n'),
-            Kind::Value { words },
+            PartKind::Value { words },
         ));
     }
-    let list =
-        |heading, lines: Vec<String>| Part::block(heading, lines.join("\n"), Kind::List { words });
+    let list = |heading, lines: Vec<String>| {
+        TextPart::block(heading, lines.join("\n"), PartKind::List { words })
+    };
     if !result.displays.is_empty() {
         parts.push(list(
             words.shown,
@@ -115,16 +120,16 @@ fn success<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
         parts.push(list(words.new_files, lines.collect()));
     }
     if parts.is_empty() && result.output.trim_matches(['\r', '\n']).is_empty() {
-        parts.push(Part::line(words.no_output.to_owned()));
+        parts.push(TextPart::line(words.no_output.to_owned()));
     }
     parts
 }
 
-fn failure<'a>(result: &'a CellResult, code: &str, words: &'static Words) -> Vec<Part<'a>> {
-    let mut parts = vec![Part::block(
+fn failure<'a>(result: &'a CellResult, code: &str, words: &'static Words) -> Vec<TextPart<'a>> {
+    let mut parts = vec![TextPart::block(
         words.code,
         numbered(code),
-        Kind::Code { words },
+        PartKind::Code { words },
     )];
     if let Some(error) = &result.error {
         parts.push(error_part(error, words));
@@ -132,7 +137,7 @@ fn failure<'a>(result: &'a CellResult, code: &str, words: &'static Words) -> Vec
             error
                 .hint
                 .as_deref()
-                .map(|hint| Part::line(words.hint(&one_line(hint, 500)))),
+                .map(|hint| TextPart::line(words.hint(&one_line(hint, 500)))),
         );
     }
     parts
@@ -146,7 +151,7 @@ fn numbered(code: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn error_part<'a>(error: &'a CellError, words: &'static Words) -> Part<'a> {
+fn error_part<'a>(error: &'a CellError, words: &'static Words) -> TextPart<'a> {
     let traceback = error.traceback.trim_matches('\n');
     if traceback.is_empty() {
         let line = if error.value.is_empty() {
@@ -154,12 +159,12 @@ fn error_part<'a>(error: &'a CellError, words: &'static Words) -> Part<'a> {
         } else {
             format!("{}: {}", error.type_, error.value.trim_matches('\n'))
         };
-        return Part::block(words.error, line, Kind::Traceback { words, summary: 0 });
+        return TextPart::block(words.error, line, PartKind::Traceback { words, summary: 0 });
     }
-    Part::block(
+    TextPart::block(
         words.error,
         traceback,
-        Kind::Traceback {
+        PartKind::Traceback {
             words,
             summary: summary_start(traceback, &error.type_),
         },
@@ -229,11 +234,11 @@ fn state(result: &CellResult, words: &Words) -> Option<String> {
 }
 
 /// The earlier cells that were run again, and how they differed. The time is left out: it differs between recordings.
-fn replay<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+fn replay<'a>(result: &'a CellResult, words: &'static Words) -> Vec<TextPart<'a>> {
     let state = &result.state;
     let mut parts = Vec::new();
     if !state.replayed.is_empty() {
-        parts.push(Part::line(words.replayed(&state.replayed)));
+        parts.push(TextPart::line(words.replayed(&state.replayed)));
     }
     if !state.differed.is_empty() {
         parts.push(list_of(words.differed, &state.differed, words));
@@ -241,14 +246,14 @@ fn replay<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
     parts
 }
 
-fn not_restored<'a>(result: &'a CellResult, words: &'static Words) -> Option<Part<'a>> {
+fn not_restored<'a>(result: &'a CellResult, words: &'static Words) -> Option<TextPart<'a>> {
     let texts = &result.state.not_restored;
     (!texts.is_empty()).then(|| list_of(words.not_restored, texts, words))
 }
 
-fn list_of<'a>(heading: &'static str, texts: &[String], words: &'static Words) -> Part<'a> {
+fn list_of<'a>(heading: &'static str, texts: &[String], words: &'static Words) -> TextPart<'a> {
     let lines: Vec<String> = texts.iter().map(|text| one_line(text, 500)).collect();
-    Part::block(heading, lines.join("\n"), Kind::List { words })
+    TextPart::block(heading, lines.join("\n"), PartKind::List { words })
 }
 
 /// One line for one display: its types, then the beginning of its plain text.

@@ -1,7 +1,7 @@
 //! Bounds of what the head sends: everything that comes from it may be hostile.
 
 use super::from_head::{Done, HeadError};
-use crate::json_memory::is_parsed_within;
+use crate::json::memory::is_parsed_within;
 use crate::text::{ceil_boundary, floor_boundary};
 use crate::{
     CellError, CellValue, Completeness, Completions, CursorHelp, Frame, Inspection, Locals,
@@ -93,9 +93,6 @@ impl Bound for Done {
         self.value.bound();
         self.error.bound();
         self.variables.bound();
-        if !self.cpu_ms.is_finite() || self.cpu_ms < 0.0 {
-            self.cpu_ms = 0.0;
-        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Messages from the head to the host.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
 
+use crate::json::duration::milliseconds;
+
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
-use crate::mime::add_plain_text;
+use crate::result::mime::add_plain_text;
 use crate::{CellError, CellValue, CommMessage, Display, Stream, ToolArguments, VariableChanges};
 
 /// A frame from the head to the host. A claim, not evidence: how a cell ended is the host's own to find out.
@@ -90,9 +94,9 @@ pub struct Done {
     /// Whether the cell does the same when it is run again from the same state, and takes next to no time.
     #[serde(default)]
     pub repeatable: bool,
-    /// Milliseconds of CPU.
-    #[serde(default)]
-    pub cpu_ms: f64,
+    /// CPU time. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", default, with = "milliseconds")]
+    pub cpu: Duration,
     /// The most memory it held.
     #[serde(default)]
     pub peak_bytes: u64,
@@ -106,24 +110,24 @@ impl FromHead {
     pub fn parse(body: &[u8]) -> Result<Self, HeadError> {
         let text = bounds::frame_text(body)?;
         Ok(match kind_of(text)? {
-            Kind::Ready => {
-                let Ready { standby } = read(text)?;
+            FrameKind::Ready => {
+                let ReadyFrame { standby } = read(text)?;
                 Self::Ready {
                     standby: (standby > 0).then_some(standby),
                 }
             }
-            Kind::Display => {
+            FrameKind::Display => {
                 let mut display: Display = read(text)?;
                 display.mime.bound();
                 let id = display.display_id.take();
                 display.display_id = id.map(|id| bounds::id("display_id", id)).transpose()?;
                 Self::Display(display)
             }
-            Kind::ClearOutput => {
-                let ClearOutput { wait } = read(text)?;
+            FrameKind::ClearOutput => {
+                let ClearOutputFrame { wait } = read(text)?;
                 Self::ClearOutput { wait }
             }
-            Kind::Comm => {
+            FrameKind::Comm => {
                 let mut message: CommMessage = read(text)?;
                 message.comm = bounds::id("comm", message.comm)?;
                 let target = message.target.take();
@@ -131,8 +135,8 @@ impl FromHead {
                 message.buffers.truncate(CommMessage::MAX_BUFFERS);
                 Self::Comm(message)
             }
-            Kind::ToolCall => {
-                let ToolCall {
+            FrameKind::ToolCall => {
+                let ToolCallFrame {
                     call,
                     name,
                     arguments,
@@ -143,8 +147,8 @@ impl FromHead {
                     arguments,
                 }
             }
-            Kind::InputRequest => {
-                let InputRequest {
+            FrameKind::InputRequest => {
+                let InputRequestFrame {
                     call,
                     mut prompt,
                     password,
@@ -156,8 +160,8 @@ impl FromHead {
                     password,
                 }
             }
-            Kind::OutputRequest => {
-                let OutputRequest {
+            FrameKind::OutputRequest => {
+                let OutputRequestFrame {
                     call,
                     cell,
                     stream,
@@ -172,16 +176,16 @@ impl FromHead {
                     length,
                 }
             }
-            Kind::Log => {
-                let Log { mut text } = read(text)?;
+            FrameKind::Log => {
+                let LogFrame { mut text } = read(text)?;
                 bounds::cut(&mut text, bounds::REPR);
                 Self::Log { text }
             }
-            Kind::Answer => {
-                let Answer { seq } = read(text)?;
+            FrameKind::Answer => {
+                let AnswerFrame { seq } = read(text)?;
                 Self::Reply(Reply::new(seq, text))
             }
-            Kind::Done => {
+            FrameKind::Done => {
                 let mut done: Box<Done> = read(text)?;
                 done.bound();
                 if let Some(value) = &mut done.value {
@@ -219,10 +223,10 @@ pub enum HeadError {
 /// Reads the kind of a frame.
 ///
 /// It is read first, and alone: serde's own tagged enums would keep all other fields as values until they have found the tag.
-fn kind_of(text: &str) -> Result<Kind, HeadError> {
+fn kind_of(text: &str) -> Result<FrameKind, HeadError> {
     #[derive(Deserialize)]
     struct Tag {
-        t: Kind,
+        t: FrameKind,
     }
     // The guest puts the tag in front, so that the rest need not be passed over.
     let first = text
@@ -230,7 +234,7 @@ fn kind_of(text: &str) -> Result<Kind, HeadError> {
         .and_then(|rest| rest.split_once('"'));
     let known = first.and_then(|(word, _)| {
         let word: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
-        Kind::deserialize(word).ok()
+        FrameKind::deserialize(word).ok()
     });
     match known {
         Some(kind) => Ok(kind),
@@ -240,7 +244,7 @@ fn kind_of(text: &str) -> Result<Kind, HeadError> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum FrameKind {
     Ready,
     Display,
     ClearOutput,
@@ -254,19 +258,19 @@ enum Kind {
 }
 
 #[derive(Deserialize)]
-struct Ready {
+struct ReadyFrame {
     #[serde(default)]
     standby: u32,
 }
 
 #[derive(Deserialize)]
-struct ClearOutput {
+struct ClearOutputFrame {
     #[serde(default)]
     wait: bool,
 }
 
 #[derive(Deserialize)]
-struct ToolCall {
+struct ToolCallFrame {
     call: String,
     name: String,
     #[serde(default)]
@@ -274,7 +278,7 @@ struct ToolCall {
 }
 
 #[derive(Deserialize)]
-struct InputRequest {
+struct InputRequestFrame {
     call: String,
     #[serde(default)]
     prompt: String,
@@ -283,7 +287,7 @@ struct InputRequest {
 }
 
 #[derive(Deserialize)]
-struct OutputRequest {
+struct OutputRequestFrame {
     call: String,
     cell: u64,
     stream: Stream,
@@ -292,12 +296,12 @@ struct OutputRequest {
 }
 
 #[derive(Deserialize)]
-struct Log {
+struct LogFrame {
     text: String,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct AnswerFrame {
     seq: u64,
 }
 

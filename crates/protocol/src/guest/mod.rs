@@ -4,6 +4,7 @@
 //! checked for size and shape here, once, and is a typed value from then on.
 
 mod bounds;
+pub mod codec;
 mod from_head;
 mod reply;
 mod to_head;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::bounds::{self, Bound as _};
 use super::from_head::{HeadError, read};
-use crate::mime::add_plain_text;
+use crate::result::mime::add_plain_text;
 use crate::{Completeness, Completions, Computed, CursorHelp, Inspection, Variable};
 
 /// The answer to an operation. Which shape it must have, only the asker knows: so it says by the
@@ -177,12 +177,12 @@ impl Reply {
     /// An error if the guest refused the operation.
     fn accepted(&self) -> Result<(), HeadError> {
         #[derive(Deserialize)]
-        struct Refusal {
+        struct ErrorField {
             error: Option<String>,
         }
         match read(&self.text)? {
-            Refusal { error: None } => Ok(()),
-            Refusal {
+            ErrorField { error: None } => Ok(()),
+            ErrorField {
                 error: Some(mut message),
             } => {
                 bounds::cut(&mut message, bounds::TEXT);

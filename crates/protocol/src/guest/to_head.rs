@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
+use crate::guest::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
 use crate::{Detail, Script, Seed, ToolSpec};
 
 /// A frame from the host to the head.

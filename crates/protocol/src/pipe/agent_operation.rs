@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::fields::Fields;
-use crate::invalid::{Invalid, shown_text};
-use crate::seed::check_seed;
+use crate::json::fields::Fields;
+use crate::json::invalid::{Invalid, shown_text};
+use crate::options::seed::check_seed;
 use crate::{ClientToolSpec, Seed};
 
 /// Something that is asked of an agent. The session of the request is the name of the run: its events, its calls and its end carry it.

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::fields::Fields;
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::Fields;
+use crate::json::invalid::{Invalid, shown_text};
 
 /// Something that is done with the files that a session sees. Paths are absolute, as code of the session knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]

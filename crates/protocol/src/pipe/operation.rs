@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::agent_operation::AgentOperation;
 use super::file_operation::{FileOperation, absolute_path};
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
-use crate::quantity::Seconds;
-use crate::questions::validate_question;
-use crate::seed::check_seed;
+use crate::answers::questions::validate_question;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::json::quantity::Seconds;
+use crate::options::seed::check_seed;
 use crate::{
     Cell, CommKind, CommMessage, Cursor, Detail, Seed, SessionOptions, Spawn, Stream, TerminalSize,
     ToolSpec, validate_session_id,

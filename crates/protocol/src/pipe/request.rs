@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 use super::operation::Operation;
-use crate::fields::Fields;
-use crate::invalid::{Invalid, short, shown};
-use crate::json_memory::{JsonError, parse_json_within};
+use crate::json::fields::Fields;
+use crate::json::invalid::{Invalid, short, shown};
+use crate::json::memory::{JsonError, parse_json_within};
 use crate::validate_session_id;
 
 /// The longest line that is read.

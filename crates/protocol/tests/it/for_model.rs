@@ -321,7 +321,7 @@ fn cells_that_were_run_again_are_named_with_what_differed_and_not_with_the_time(
     let mut result = ended(Status::Crashed, StateOutcome::Restored);
     result.state.checkpoint = CheckpointState::behind(2, "a thread");
     result.state.replayed = vec![5, 6];
-    result.state.replay_ms = Some(12);
+    result.state.replay_time = Some(Duration::from_millis(12));
     assert_eq!(
         english(&result),
         "## Code execution crashed: the process ended abnormally; the state from before this cell was restored

@@ -3,6 +3,7 @@
 use cellblock_protocol::guest::*;
 use cellblock_protocol::*;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn parse(frame: Value) -> Result<FromHead, HeadError> {
     FromHead::parse(frame.to_string().as_bytes())
@@ -153,7 +154,7 @@ fn the_end_of_a_cell_is_read() {
             }],
             ..VariableChanges::default()
         },
-        cpu_ms: 1.5,
+        cpu: Duration::from_micros(1500),
         peak_bytes: 10,
     };
     let frame = json!({
@@ -225,7 +226,7 @@ fn a_long_text_of_the_guest_is_cut_between_characters() {
     assert!(error.type_.len() <= 512 && error.type_.ends_with('…'));
     assert!(error.traceback.len() <= 256 << 10 && error.traceback.ends_with("\nE: end"));
     assert!(error.frames[0].locals.0[0].1.len() <= 4 << 10);
-    assert_eq!(done.cpu_ms, 0.0);
+    assert_eq!(done.cpu, Duration::ZERO);
 }
 
 #[test]

@@ -9,6 +9,79 @@ fn read(value: Value) -> Result<Limits, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
+/// Pages and the Python package cannot take the numbers from the code, so this compares them.
+#[test]
+fn the_pages_and_the_python_package_name_the_defaults_of_the_code() {
+    let Limits {
+        memory,
+        wall,
+        processes,
+        cpus: None,
+        open_files,
+        disk,
+        output_kept,
+        output_spilled,
+        idle,
+        checkpoints,
+        checkpoint_memory: None,
+    } = Limits::DEFAULT
+    else {
+        panic!("the pages say `all processors` and `a quarter of the memory`");
+    };
+    let gib = |bytes: u64| {
+        assert_eq!(bytes % (1 << 30), 0);
+        bytes >> 30
+    };
+    let mb = |bytes: u64| {
+        assert_eq!(bytes % 1_000_000, 0);
+        bytes / 1_000_000
+    };
+    let (memory, disk, wall) = (gib(memory), gib(disk), wall.as_secs());
+    let (kept, spilled, idle) = (mb(output_kept), mb(output_spilled), idle.as_secs() / 60);
+    let names = |page: &str, expected: &[String]| {
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in expected {
+            assert!(page.contains(text), "{text:?} is missing");
+        }
+    };
+    names(
+        include_str!("../../../../docs/sessions.md"),
+        &[
+            format!("| `memory` | {memory} GiB |"),
+            format!("| `wall` (`timeout` of one cell) | {wall} s |"),
+            format!("| `processes` | {processes} |"),
+            format!("| `open_files` | {open_files} |"),
+            format!("| `disk` | {disk} GiB |"),
+            format!("| `output_kept` | {kept} MB |"),
+            format!("| `output_spilled` | {spilled} MB |"),
+            format!("| `idle` | {idle} min |"),
+            format!("| `checkpoints` | {checkpoints} |"),
+        ],
+    );
+    names(
+        include_str!("../../../../docs/cli.md"),
+        &[
+            format!("`2min` | {wall}s |"),
+            format!("`2GiB` | {memory}GiB |"),
+            format!("the most processes and threads | {processes} |"),
+            format!("the most new data on disk | {disk}GiB |"),
+            format!("the most open files | {open_files} |"),
+        ],
+    );
+    names(
+        include_str!("../../../../docs/server.md"),
+        &[format!("that asks for no limit has {disk} GiB")],
+    );
+    let sentence = format!(
+        "memory {memory} GiB, wall {wall} s a cell, {processes} processes, all processors, {open_files} open files, {disk} GiB of new data on disk, {kept} MB kept of each stream and {spilled} MB spilled, idle {idle} min, {checkpoints} checkpoints in a quarter of the memory"
+    );
+    names(
+        include_str!("../../../../python/src/cellblock/options.py"),
+        &[sentence.clone()],
+    );
+    names(include_str!("../../../../docs/python-api.md"), &[sentence]);
+}
+
 #[test]
 fn what_is_absent_has_the_default_of_the_contract() {
     let expected = Limits {

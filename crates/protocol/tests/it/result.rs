@@ -2,6 +2,7 @@
 
 use cellblock_protocol::*;
 use serde_json::json;
+use std::time::Duration;
 
 use crate::sample::{W6, w6};
 
@@ -18,6 +19,70 @@ fn the_example_is_written_exactly_as_it_was_read() {
         .map(|line| line.trim_start_matches(' '))
         .collect();
     assert_eq!(serde_json::to_string(&w6()).unwrap(), expected);
+}
+
+/// The JSON of each type that holds a time, as it was when Rust code had numbers there too.
+#[test]
+fn a_time_is_a_number_of_milliseconds_in_json() {
+    fn same<T>(value: T, json: &str)
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        assert_eq!(serde_json::to_string(&value).unwrap(), json);
+        assert_eq!(serde_json::from_str::<T>(json).unwrap(), value);
+    }
+    let usage = Usage {
+        wall: Duration::from_nanos(1_600_001),
+        cpu: Duration::ZERO,
+        ..Usage::default()
+    };
+    let json =
+        r#"{"wall_ms":1.600001,"cpu_ms":0.0,"peak_bytes":0,"stdout_bytes":0,"stderr_bytes":0}"#;
+    same(usage, json);
+    let end = ProcessEnd {
+        exit_code: Some(0),
+        signal: None,
+        status: ProcessStatus::Exited,
+        cpu: Duration::from_secs(5400),
+        peak_bytes: 1,
+    };
+    let json =
+        r#"{"exit_code":0,"signal":null,"status":"exited","cpu_ms":5400000.0,"peak_bytes":1}"#;
+    same(end, json);
+    let call = ToolCall {
+        call: "c1".to_owned(),
+        name: "lookup".to_owned(),
+        arguments: serde_json::Map::new().into(),
+        time: Duration::from_micros(420),
+        outcome: ToolOutcome::Ok,
+    };
+    let json = r#"{"call":"c1","name":"lookup","arguments":{},"ms":0.42,"outcome":"ok"}"#;
+    same(call, json);
+    let mut state = StateAfterCell::kept(CheckpointState::armed());
+    let json = r#"{"outcome":"kept","checkpoint":{"status":"armed","behind":0,"reason":null}}"#;
+    same(state.clone(), json);
+    state.replay_time = Some(Duration::from_millis(12));
+    let json = r#"{"outcome":"kept","checkpoint":{"status":"armed","behind":0,"reason":null},"replay_ms":12}"#;
+    same(state, json);
+    let limits = serde_json::to_value(Limits::default()).unwrap();
+    assert_eq!(
+        (&limits["wall"], &limits["idle"]),
+        (&json!(30.0), &json!(1800.0))
+    );
+}
+
+#[test]
+fn a_number_that_is_no_time_is_read_as_the_nearest_time() {
+    let read = |cpu: &str| {
+        let json = format!(
+            r#"{{"wall_ms":1,"cpu_ms":{cpu},"peak_bytes":0,"stdout_bytes":0,"stderr_bytes":0}}"#
+        );
+        serde_json::from_str::<Usage>(&json).unwrap().cpu
+    };
+    assert_eq!(
+        ["-1", "-0.0", "1e300"].map(read),
+        [Duration::ZERO, Duration::ZERO, Duration::MAX]
+    );
 }
 
 #[test]

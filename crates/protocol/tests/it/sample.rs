@@ -2,6 +2,7 @@
 
 use cellblock_protocol::*;
 use serde_json::json;
+use std::time::Duration;
 
 pub(crate) const W6: &str = r#"{"session":"default","cell":3,"status":"failure","exit_code":null,"signal":null,
  "stdout":"start\n","stderr":"","output":"start\n","truncated":null,
@@ -55,13 +56,13 @@ pub(crate) fn w6() -> CellResult {
             created: vec![FileChange { path: "a.csv".to_owned(), bytes: 120, mime: "text/csv".to_owned() }],
             ..FileChanges::default()
         },
-        state: State::kept(CheckpointState::armed()),
-        usage: Usage { wall_ms: 1.2, cpu_ms: 0.9, peak_bytes: 41_943_040, stdout_bytes: 6, stderr_bytes: 0 },
+        state: StateAfterCell::kept(CheckpointState::armed()),
+        usage: Usage { wall: Duration::from_micros(1200), cpu: Duration::from_micros(900), peak_bytes: 41_943_040, stdout_bytes: 6, stderr_bytes: 0 },
         tool_calls: vec![ToolCall {
             call: "c1".to_owned(),
             name: "lookup".to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default().into(),
-            ms: 0.4,
+            time: Duration::from_micros(400),
             outcome: ToolOutcome::Ok,
         }],
         strategy: Strategy::Process,
@@ -82,7 +83,7 @@ pub(crate) fn ended(status: Status, outcome: StateOutcome) -> CellResult {
         variables: VariableChanges::default(),
         files: FileChanges::default(),
         tool_calls: Vec::new(),
-        state: State::new(outcome, CheckpointState::armed()),
+        state: StateAfterCell::new(outcome, CheckpointState::armed()),
         ..w6()
     }
 }

@@ -2,11 +2,11 @@
 //! while we look.
 //!
 //! Two rules keep that safe. A path that the host recorded leads through no link at all; only a path that a caller of the library wrote may
-//! lead through links, and only to what is inside. And what is found is held by a descriptor ([`Entry`]): whatever is decided about it is done to that
+//! lead through links, and only to what is inside. And what is found is held by a descriptor ([`EntryHandle`]): whatever is decided about it is done to that
 //! very file, never to its name again.
 
 use crate::files::absolute_links;
-use crate::files::entry::Entry;
+use crate::files::entry::EntryHandle;
 use crate::files::session_view::as_user;
 use crate::files::temporary_file::TemporaryFile;
 use crate::files::walk::LIST;
@@ -141,13 +141,13 @@ impl Confined {
     }
 
     /// Finds what is at a path. A path that ends in a link finds the link or what it leads to, as `links` says.
-    pub fn find(&self, path: &Path, links: Links) -> io::Result<Entry> {
+    pub fn find(&self, path: &Path, links: Links) -> io::Result<EntryHandle> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | links.at_the_end();
-        Entry::of(self.resolve(path, flags, Mode::empty(), links)?)
+        EntryHandle::of(self.resolve(path, flags, Mode::empty(), links)?)
     }
 
     /// The path below this directory at which something that was found is now.
-    pub fn place_of(&self, entry: &Entry) -> io::Result<PathBuf> {
+    pub fn place_of(&self, entry: &EntryHandle) -> io::Result<PathBuf> {
         let own = std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd()))?;
         let place = std::fs::read_link(entry.itself())?;
         let below = place.strip_prefix(&own).map(Path::to_owned);
@@ -279,7 +279,7 @@ impl Confined {
     }
 
     /// Gives a file that was found here a second name. Nothing may be at the new name.
-    pub fn link(&self, entry: &Entry, path: &Path) -> io::Result<()> {
+    pub fn link(&self, entry: &EntryHandle, path: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let flags = AtFlags::SYMLINK_FOLLOW;
         Ok(linkat(CWD, entry.itself(), &parent, name, flags)?)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Budget;
 use crate::Closed;
-use crate::Step;
+use crate::WalkStep;
 use rustix::fs::FileType;
 use std::ffi::OsString;
 use std::fs;
@@ -63,7 +63,7 @@ impl Scene {
         let mut found = Vec::new();
         self.confined
             .walk(Path::new(path), &mut budget, &mut |step| {
-                if let Step::Finds(path, stat) = step {
+                if let WalkStep::Finds(path, stat) = step {
                     found.push((
                         path.as_os_str().to_owned(),
                         FileType::from_raw_mode(stat.st_mode),

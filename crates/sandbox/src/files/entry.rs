@@ -18,7 +18,7 @@ pub const SET_ID_BITS: u32 = 0o6000;
 /// A file, a directory, a link or anything else that has a name. The descriptor only stands for it: finding a pipe or a device opens
 /// nothing, and never waits.
 #[derive(Debug)]
-pub struct Entry {
+pub struct EntryHandle {
     descriptor: OwnedFd,
     stat: Stat,
 }
@@ -38,10 +38,10 @@ impl Identity {
     }
 }
 
-impl Entry {
-    pub(crate) fn of(descriptor: OwnedFd) -> io::Result<Entry> {
+impl EntryHandle {
+    pub(crate) fn of(descriptor: OwnedFd) -> io::Result<EntryHandle> {
         let stat = fstat(&descriptor)?;
-        Ok(Entry { descriptor, stat })
+        Ok(EntryHandle { descriptor, stat })
     }
 
     /// The `stat` of the entry when it was found.

@@ -12,8 +12,8 @@ mod temporary_file;
 mod walk;
 
 pub use confined::{Access, Confined, FileSystem, Links, unguessable_name};
-pub use entry::{Entry, Identity, SET_ID_BITS};
+pub use entry::{EntryHandle, Identity, SET_ID_BITS};
 pub use private::{Reach, claim_directory, private_directory, private_file};
 pub use removal::remove_directory;
 pub use session_view::{Listed, in_view_of};
-pub use walk::{Budget, Closed, Step};
+pub use walk::{Budget, Closed, WalkStep};

@@ -1,7 +1,7 @@
 //! Files that several directories have in common until one of them changes its own: the same inode under a name in each.
 
 use crate::files::confined::{Access, Confined, Links};
-use crate::files::entry::Entry;
+use crate::files::entry::EntryHandle;
 use crate::files::temporary_file::TemporaryFile;
 use rustix::fd::AsFd as _;
 use rustix::fs::{
@@ -15,7 +15,7 @@ use std::path::Path;
 
 impl Confined {
     /// Gives something a second name in this directory, on the same file system.
-    pub fn take_in(&self, entry: &Entry, path: &Path) -> io::Result<()> {
+    pub fn take_in(&self, entry: &EntryHandle, path: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let flags = AtFlags::SYMLINK_FOLLOW;
         Ok(linkat(CWD, entry.itself(), &parent, name, flags)?)
@@ -23,7 +23,7 @@ impl Confined {
 
     /// Puts a copy in the place of a file that was found at this path. The file stays as it is under its other names,
     /// and for processes that have it open. A name that leads to another file by now is left alone.
-    pub fn replace_by_copy(&self, path: &Path, found: &Entry) -> io::Result<()> {
+    pub fn replace_by_copy(&self, path: &Path, found: &EntryHandle) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let source = found.read()?;
         let stat = fstat(&source)?;
@@ -57,7 +57,7 @@ impl Confined {
         contents: &mut File,
         access: Access,
         modified: (i64, i64),
-    ) -> io::Result<Entry> {
+    ) -> io::Result<EntryHandle> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let temporary_file = TemporaryFile::new(parent.as_fd())?;
         io::copy(contents, &mut &temporary_file.file)?;
@@ -70,7 +70,7 @@ impl Confined {
             last_modification: time,
         };
         make_like(&temporary_file.file, access, &times)?;
-        Entry::of(temporary_file.move_to(name)?.into())
+        EntryHandle::of(temporary_file.move_to(name)?.into())
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    fn find(directory: &Confined, path: &Path) -> Entry {
+    fn find(directory: &Confined, path: &Path) -> EntryHandle {
         directory.find(path, Links::AreNotFollowed).unwrap()
     }
 

@@ -40,7 +40,7 @@ pub enum Closed {
 
 /// One step of a walk.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum WalkStep<'a> {
     /// A directory, before it is listed.
     Enters(&'a Path, BorrowedFd<'a>),
     /// Anything in it, links not followed.
@@ -78,7 +78,7 @@ impl Confined {
     }
 
     /// Everything below the directory `from`. Nothing if it is no directory.
-    pub fn walk(&self, from: &Path, budget: &mut Budget, visit: &mut dyn FnMut(Step<'_>)) {
+    pub fn walk(&self, from: &Path, budget: &mut Budget, visit: &mut dyn FnMut(WalkStep<'_>)) {
         let opened = if from.as_os_str().is_empty() {
             match openat(self.directory(), ".", LIST, Mode::empty()) {
                 Err(Errno::ACCESS) if budget.closed == Closed::IsOpened => unlock(self.directory()),
@@ -103,7 +103,7 @@ impl Confined {
                 levels.pop();
             }
             match opened {
-                Ok(_) if levels.len() >= MAX_OPEN_DIRECTORIES => visit(Step::Leaves(&path)),
+                Ok(_) if levels.len() >= MAX_OPEN_DIRECTORIES => visit(WalkStep::Leaves(&path)),
                 Ok(directory) => enter(path, directory, budget, visit, &mut levels),
                 Err(_) => {}
             }
@@ -115,13 +115,13 @@ fn enter(
     path: PathBuf,
     directory: OwnedFd,
     budget: &mut Budget,
-    visit: &mut dyn FnMut(Step<'_>),
+    visit: &mut dyn FnMut(WalkStep<'_>),
     levels: &mut Vec<Level>,
 ) {
-    visit(Step::Enters(&path, directory.as_fd()));
+    visit(WalkStep::Enters(&path, directory.as_fd()));
     let mut below = Vec::new();
     if list(&path, &directory, budget, visit, &mut below).is_break() {
-        visit(Step::Leaves(&path));
+        visit(WalkStep::Leaves(&path));
     }
     levels.push(Level {
         path,
@@ -135,7 +135,7 @@ fn list(
     path: &Path,
     directory: &OwnedFd,
     budget: &mut Budget,
-    visit: &mut dyn FnMut(Step<'_>),
+    visit: &mut dyn FnMut(WalkStep<'_>),
     below: &mut Vec<OsString>,
 ) -> ControlFlow<()> {
     let mut buffer = [MaybeUninit::uninit(); 8 << 10];
@@ -165,7 +165,7 @@ fn list(
         }
         budget.entries -= 1;
         budget.text -= length;
-        visit(Step::Finds(&found, &stat));
+        visit(WalkStep::Finds(&found, &stat));
         found.pop();
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             below.push(name.to_owned());

@@ -16,9 +16,9 @@ const PLENTY: Budget = Budget {
 fn walked(confined: &Confined, mut budget: Budget) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
     let (mut found, mut left) = (BTreeSet::new(), Vec::new());
     confined.walk(Path::new(""), &mut budget, &mut |step| match step {
-        Step::Finds(path, _) => drop(found.insert(path.to_owned())),
-        Step::Leaves(path) => left.push(path.to_owned()),
-        Step::Enters(..) => {}
+        WalkStep::Finds(path, _) => drop(found.insert(path.to_owned())),
+        WalkStep::Leaves(path) => left.push(path.to_owned()),
+        WalkStep::Enters(..) => {}
     });
     (found, left)
 }

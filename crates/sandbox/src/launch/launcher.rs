@@ -5,7 +5,7 @@ use crate::Verdict;
 use crate::View;
 use crate::launch::session_ids::SessionIds;
 use crate::launch::spawn_request::item;
-use crate::launch::view::Entry;
+use crate::launch::view::ViewEntry;
 use crate::packet_pair;
 use crate::receive_packet;
 use crate::send_packet;
@@ -93,11 +93,11 @@ impl LaunchPlan {
     pub fn view(mut self, view: &View) -> Result<LaunchPlan, Error> {
         for entry in view.entries() {
             self.items.extend(match entry {
-                Entry::Show { host, at } => item(Item::Show, host, at)?,
-                Entry::Device { host, at } => item(Item::Device, host, at)?,
-                Entry::Link { target, at } => item(Item::Link, target, at)?,
-                Entry::Directory(at) => item(Item::Directory, Path::new(""), at)?,
-                Entry::File { text, at } => item(Item::File, Path::new(text), at)?,
+                ViewEntry::Show { host, at } => item(Item::Show, host, at)?,
+                ViewEntry::Device { host, at } => item(Item::Device, host, at)?,
+                ViewEntry::Link { target, at } => item(Item::Link, target, at)?,
+                ViewEntry::Directory(at) => item(Item::Directory, Path::new(""), at)?,
+                ViewEntry::File { text, at } => item(Item::File, Path::new(text), at)?,
             });
         }
         Ok(self)

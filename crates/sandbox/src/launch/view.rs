@@ -92,7 +92,7 @@ const PROTOCOLS: &str =
 
 /// One thing in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum ViewEntry {
     Show { host: PathBuf, at: PathBuf },
     Device { host: PathBuf, at: PathBuf },
     Link { target: PathBuf, at: PathBuf },
@@ -103,7 +103,7 @@ pub(crate) enum Entry {
 /// The view of one Python.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    entries: Vec<Entry>,
+    entries: Vec<ViewEntry>,
 }
 
 impl View {
@@ -111,7 +111,7 @@ impl View {
     /// no process shows, and init is not asked about it: for sessions whose memory init counts.
     pub fn with_zeros_that_cannot_be_mapped(mut self) -> View {
         for entry in &mut self.entries {
-            if let Entry::Device { host, at } = entry
+            if let ViewEntry::Device { host, at } = entry
                 && at == Path::new("/dev/zero")
             {
                 *host = "/dev/full".into();
@@ -123,13 +123,13 @@ impl View {
     /// Lets names be found as on the host: for sessions that share its network, in which names of our own would lead nowhere.
     pub fn with_names_of_host(mut self) -> View {
         for entry in &mut self.entries {
-            let Entry::File { text, at } = entry else {
+            let ViewEntry::File { text, at } = entry else {
                 continue;
             };
             if at == Path::new("/etc/nsswitch.conf") {
                 *text = name_sources("files dns");
             } else if at == Path::new("/etc/hosts") && at.exists() {
-                *entry = Entry::Show {
+                *entry = ViewEntry::Show {
                     host: at.clone(),
                     at: at.clone(),
                 };
@@ -137,7 +137,7 @@ impl View {
         }
         let resolver = PathBuf::from("/etc/resolv.conf");
         if resolver.exists() {
-            self.entries.push(Entry::Show {
+            self.entries.push(ViewEntry::Show {
                 host: resolver.clone(),
                 at: resolver,
             });
@@ -166,8 +166,8 @@ impl View {
         let mut entries = Vec::new();
         for path in SYSTEM.map(PathBuf::from) {
             match std::fs::read_link(&path) {
-                Ok(target) => entries.push(Entry::Link { target, at: path }),
-                Err(_) if path.is_dir() => entries.push(Entry::Show {
+                Ok(target) => entries.push(ViewEntry::Link { target, at: path }),
+                Err(_) if path.is_dir() => entries.push(ViewEntry::Show {
                     host: path.clone(),
                     at: path,
                 }),
@@ -176,13 +176,13 @@ impl View {
         }
         for prefix in prefixes {
             if !covered(&entries, prefix) {
-                entries.push(Entry::Show {
+                entries.push(ViewEntry::Show {
                     host: prefix.clone(),
                     at: prefix.clone(),
                 });
             }
         }
-        entries.push(Entry::Show {
+        entries.push(ViewEntry::Show {
             host: guest.to_owned(),
             at: GUEST_DIRECTORY.into(),
         });
@@ -191,7 +191,7 @@ impl View {
             .into_iter()
             .filter(|path| path.exists())
         {
-            entries.push(Entry::Show {
+            entries.push(ViewEntry::Show {
                 host: path.clone(),
                 at: path,
             });
@@ -201,7 +201,7 @@ impl View {
                 .map(PathBuf::from)
                 .into_iter()
                 .filter(|path| path.exists())
-                .map(|path| Entry::Device {
+                .map(|path| ViewEntry::Device {
                     host: path.clone(),
                     at: path,
                 }),
@@ -215,13 +215,13 @@ impl View {
             ("pts/ptmx", "/dev/ptmx"),
             ("/tmp", "/var/tmp"),
         ] {
-            entries.push(Entry::Link {
+            entries.push(ViewEntry::Link {
                 target: target.into(),
                 at: at.into(),
             });
         }
-        entries.push(Entry::Directory(place.to_owned()));
-        entries.push(Entry::Directory("/dev/pts".into()));
+        entries.push(ViewEntry::Directory(place.to_owned()));
+        entries.push(ViewEntry::Directory("/dev/pts".into()));
         for (text, at) in [
             (passwd(workspace), "/etc/passwd"),
             (group(workspace), "/etc/group"),
@@ -233,7 +233,7 @@ impl View {
             (PROTOCOLS.to_owned(), "/etc/protocols"),
             (name_sources("files"), "/etc/nsswitch.conf"),
         ] {
-            entries.push(Entry::File {
+            entries.push(ViewEntry::File {
                 text,
                 at: at.into(),
             });
@@ -241,14 +241,14 @@ impl View {
         Ok(View { entries })
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[ViewEntry] {
         &self.entries
     }
 
     /// The paths below a directory that each session covers with its own: they must be shown again inside.
     pub(crate) fn covered_in_sessions(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => {
+            ViewEntry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => {
                 Some(at.as_path())
             }
             _ => None,
@@ -256,8 +256,8 @@ impl View {
     }
 }
 
-fn covered(entries: &[Entry], path: &Path) -> bool {
+fn covered(entries: &[ViewEntry], path: &Path) -> bool {
     entries
         .iter()
-        .any(|entry| matches!(entry, Entry::Show { at, .. } if path.starts_with(at)))
+        .any(|entry| matches!(entry, ViewEntry::Show { at, .. } if path.starts_with(at)))
 }

@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the host tells init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,8 +200,8 @@ pub struct HeadExit {
     pub exit: Exit,
     /// Because init ended it for this.
     pub over: Option<ExceededLimit>,
-    /// Milliseconds of CPU in its whole life, with its children's.
-    pub cpu_ms: f64,
+    /// CPU time in its whole life, with its children's.
+    pub cpu: Duration,
     /// The most bytes it held.
     pub peak_bytes: u64,
 }
@@ -253,7 +254,7 @@ impl FromInit {
                     2 => Some(ExceededLimit::UserObjects),
                     _ => None,
                 },
-                cpu_ms: (message.b >> 8) as f64 / 1e3,
+                cpu: Duration::from_micros(message.b >> 8),
                 peak_bytes: message.c,
             }),
             from_init::PROTECTED => FromInit::Protected { pid, done },

@@ -8,6 +8,7 @@ use cellblock_native::wire::config::{Item, SpawnProcess};
 use cellblock_native::wire::message::{Message, Stage, from_spawner, to_init, to_supervisor};
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// The longest request for a process, in bytes of its arguments and variables.
 pub const MAX_PROCESS_REQUEST_BYTES: usize = SpawnProcess::MAX_BYTES;
@@ -103,8 +104,8 @@ pub enum FromSpawner {
     Ended {
         /// How.
         exit: Exit,
-        /// Milliseconds of CPU, with those of its children.
-        cpu_ms: f64,
+        /// CPU time, with that of its children.
+        cpu: Duration,
         /// The most bytes it held.
         peak_bytes: u64,
     },
@@ -152,7 +153,7 @@ impl FromSpawner {
             }),
             from_spawner::ENDED => FromSpawner::Ended {
                 exit: Exit::from_status(message.a),
-                cpu_ms: message.b as f64 / 1e3,
+                cpu: Duration::from_micros(message.b),
                 peak_bytes: message.c,
             },
             _ => return Err(refused()),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cellblock_cluster::engine::{Blobs, Digest, EngineError};
 use cellblock_cluster::{Chain, OwnRecord, RecordBody, RequestKey, RunError};
 use cellblock_host::Session;
-use cellblock_session::journal::{JournalSink, Record};
+use cellblock_session::journal::{JournalRecord, JournalSink};
 use serde_json::{Value, json};
 use std::fmt;
 use std::pin::Pin;
@@ -102,9 +102,9 @@ impl ClusterSink {
         let _ = self.store(records, Note::default()).await;
     }
 
-    async fn commit_record(&self, record: Record) -> Result<(), String> {
+    async fn commit_record(&self, record: JournalRecord) -> Result<(), String> {
         let mut note = Note::default();
-        if let Record::Ended(ended) = &record {
+        if let JournalRecord::Ended(ended) = &record {
             note.cell = Some(ended.cell);
             if let Some(session) = self.session.get() {
                 let changes = &ended.result.files;
@@ -137,13 +137,13 @@ pub(super) struct Note {
 }
 
 impl JournalSink for ClusterSink {
-    fn note(&self, record: Record) {
+    fn note(&self, record: JournalRecord) {
         let Ok(value) = serde_json::to_value(&record) else {
             return;
         };
         let mut pending = self.slot.pending();
         pending.records.push(value);
-        if let Record::Begun { cell, key, .. } = record {
+        if let JournalRecord::Begun { cell, key, .. } = record {
             pending.running = key.map(|key| (cell, key));
             let me = self.me.clone();
             tokio::spawn(async move {
@@ -157,7 +157,7 @@ impl JournalSink for ClusterSink {
 
     fn commit(
         &self,
-        record: Record,
+        record: JournalRecord,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(self.commit_record(record))
     }
@@ -194,13 +194,13 @@ impl Cluster {
 }
 
 /// The records of an entry of a journal, and what it says about files.
-pub(super) type JournalEntry = (Vec<Record>, Option<Value>);
+pub(super) type JournalEntry = (Vec<JournalRecord>, Option<Value>);
 
 /// Reads an entry of a journal.
 pub(super) async fn read_entry(blobs: &dyn Blobs, cell: &Value) -> Result<JournalEntry, String> {
     #[derive(serde::Deserialize)]
     struct WrittenEntry {
-        records: Vec<Record>,
+        records: Vec<JournalRecord>,
         files: Option<Value>,
     }
     let unreadable = |error: serde_json::Error| format!("a record cannot be read: {error}");

@@ -17,7 +17,7 @@ use cellblock_cluster::{
 use cellblock_host::Session;
 use cellblock_host::journal::{Checkpoints, Journal};
 use cellblock_protocol::CellResult;
-use cellblock_session::journal::{CellFate, Record};
+use cellblock_session::journal::{CellFate, JournalRecord};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -222,8 +222,10 @@ fn journal_of(id: &str, entries: Vec<JournalEntry>) -> Result<(Journal, Manifest
     for (records, files) in &entries {
         for record in records {
             match (record, files) {
-                (Record::PutFile { path, .. }, _) => manifest.forget(path),
-                (Record::Ended(ended), Some(files)) if is_kept(ended.cell) => manifest.add(files),
+                (JournalRecord::PutFile { path, .. }, _) => manifest.forget(path),
+                (JournalRecord::Ended(ended), Some(files)) if is_kept(ended.cell) => {
+                    manifest.add(files)
+                }
                 _ => {}
             }
         }
@@ -405,7 +407,7 @@ impl Cluster {
             .into_iter()
             .rev()
             .find_map(|line| match line.record {
-                Record::Ended(ended) if ended.cell == number => Some(Box::new(ended.result)),
+                JournalRecord::Ended(ended) if ended.cell == number => Some(Box::new(ended.result)),
                 _ => None,
             });
         found.ok_or_else(|| ApiError::not_found("cell"))

@@ -8,11 +8,13 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use cellblock_host::journal::{Journal, Record, markdown, notebook, script};
-use cellblock_protocol::VariableChanges;
+use cellblock_host::journal::{Journal, JournalRecord, markdown, notebook, script};
+use cellblock_protocol::duration_json::as_milliseconds;
+use cellblock_protocol::{Usage, VariableChanges};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct VarsQuery {
@@ -39,7 +41,7 @@ fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
     let mut kept: Vec<(u64, &VariableChanges)> = Vec::new();
     for line in &journal.lines {
         match &line.record {
-            Record::Ended(ended) => {
+            JournalRecord::Ended(ended) => {
                 kept.retain(|(cell, _)| *cell <= ended.stands);
                 if ended.stands == ended.cell {
                     kept.push((ended.cell, &ended.result.variables));
@@ -48,10 +50,10 @@ fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
                     return Some(vars_of(&kept));
                 }
             }
-            Record::Undone { stands, .. } | Record::Restored { stands } => {
+            JournalRecord::Undone { stands, .. } | JournalRecord::Restored { stands } => {
                 kept.retain(|(cell, _)| cell <= stands);
             }
-            Record::Reset => kept.clear(),
+            JournalRecord::Reset => kept.clear(),
             _ => {}
         }
     }
@@ -162,10 +164,14 @@ pub(super) async fn usage(
     let summary = journal.summary();
     let ended = summary.cells.iter().filter_map(|cell| cell.ended.as_ref());
     let usages: Vec<_> = ended.map(|ended| ended.result.usage).collect();
+    let milliseconds = |part: fn(&Usage) -> Duration| {
+        let times = usages.iter().map(part);
+        as_milliseconds(times.fold(Duration::ZERO, Duration::saturating_add))
+    };
     Ok(Json(json!({
         "cells": usages.len(),
-        "wall_ms": usages.iter().map(|usage| usage.wall_ms).sum::<f64>(),
-        "cpu_ms": usages.iter().map(|usage| usage.cpu_ms).sum::<f64>(),
+        "wall_ms": milliseconds(|usage| usage.wall),
+        "cpu_ms": milliseconds(|usage| usage.cpu),
         "peak_bytes": usages.iter().map(|usage| usage.peak_bytes).max().unwrap_or(0),
     })))
 }

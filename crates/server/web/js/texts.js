@@ -233,7 +233,7 @@ const TEXTS = {
   "walls.strategy": ["Strategy", "策略"],
   "walls.backend": ["Runs in", "运行环境"],
   "walls.memory": ["Peak memory", "内存峰值"],
-  "walls.checkpoint": ["Safety net", "安全网"],
+  "walls.checkpoint": ["Checkpoint", "检查点"],
   "walls.armed": ["armed: the next crash loses nothing", "已就绪：下次崩溃不会丢失任何内容"],
   "walls.behind": ["{count} cells behind", "落后 {count} 个单元"],
   "walls.unavailable": ["not available", "不可用"],

@@ -3,6 +3,7 @@
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{ToolArguments, ToolCall, ToolOutcome};
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Tool calls of one cell that a result lists, in number and with their arguments together.
@@ -165,7 +166,7 @@ impl Calls {
             return;
         };
         if let Some(call) = self.listed.get_mut(index) {
-            call.ms = waiting.since.elapsed().as_secs_f64() * 1e3;
+            call.time = waiting.since.elapsed();
             call.outcome = outcome.unwrap_or(call.outcome);
         }
     }
@@ -185,7 +186,7 @@ impl Calls {
             call: call.to_owned(),
             name: name.to_owned(),
             arguments: arguments.clone(),
-            ms: 0.0,
+            time: Duration::ZERO,
             outcome,
         });
         Some(self.listed.len() - 1)

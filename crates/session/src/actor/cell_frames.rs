@@ -2,7 +2,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell_run::CellRun;
-use crate::journal::{Answer, Answers};
+use crate::journal::{RecordedAnswers, ReplayedAnswer};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Display, Event, MimeBundle, ToolArguments};
 
@@ -76,7 +76,7 @@ impl Displays {
 
 /// The recorded answers of a cell that runs again, and how it asks for others.
 pub(crate) struct Recorded {
-    answers: Answers,
+    answers: RecordedAnswers,
     /// The first call or question that there is no recorded answer to.
     unrecorded: Option<String>,
     mismatches: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) struct AnswerUse {
 }
 
 impl Recorded {
-    pub(crate) fn new(answers: Answers) -> Recorded {
+    pub(crate) fn new(answers: RecordedAnswers) -> Recorded {
         Recorded {
             answers,
             unrecorded: None,
@@ -120,7 +120,7 @@ impl Recorded {
         self.give(answer)
     }
 
-    fn give<T>(&mut self, answer: Answer<T>) -> Result<T, String> {
+    fn give<T>(&mut self, answer: ReplayedAnswer<T>) -> Result<T, String> {
         match (answer.mismatch, &answer.outcome) {
             (Some(mismatch), Err(_)) => _ = self.unrecorded.get_or_insert(mismatch),
             (Some(mismatch), Ok(_)) if self.mismatches.len() < MAX_REPORTED_MISMATCHES => {

@@ -10,8 +10,8 @@ use crate::checkpoint::repeat::MAX_CODE_TO_REPEAT;
 use crate::checkpoint::replay::Restoration;
 use cellblock_protocol::guest::{Done, RepeatableCell};
 use cellblock_protocol::{
-    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
-    Usage, VariableChanges,
+    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, StateAfterCell,
+    StateOutcome, Status, Usage, VariableChanges,
 };
 use cellblock_sandbox::{ExceededLimit, Exit, HeadExit};
 
@@ -58,7 +58,7 @@ impl CellRun {
         self.events.emit_incomplete_line();
         let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
-                actor.live.head.spent_ms += done.cpu_ms;
+                actor.live.head.add_cpu(done.cpu);
                 (
                     ExitStatus::of_done(&done, self.is_interrupted()),
                     *done,
@@ -67,9 +67,9 @@ impl CellRun {
             }
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
-                let cpu_ms = (death.cpu_ms - actor.live.head.spent_ms).max(0.0);
+                let cpu = death.cpu.saturating_sub(actor.live.head.spent_cpu);
                 let done = Done {
-                    cpu_ms,
+                    cpu,
                     peak_bytes: death.peak_bytes,
                     ..Done::default()
                 };
@@ -94,9 +94,9 @@ impl CellRun {
         self.events.emit_incomplete_line();
         self.console_log.end();
         if let Some(reason) = actor.live.files.history.lock().take_unpreserved()
-            && self.net.status == CheckpointStatus::Armed
+            && self.checkpoint.status == CheckpointStatus::Armed
         {
-            self.net = CheckpointState::behind(0, reason);
+            self.checkpoint = CheckpointState::behind(0, reason);
         }
         let (number, after) = (self.number, effect.after.clone());
         let (result, capture) = self.result(actor, exit, done, effect);
@@ -152,18 +152,18 @@ impl CellRun {
                 VariableChanges::default()
             },
             files,
-            state: State {
+            state: StateAfterCell {
                 outcome,
-                checkpoint: self.net,
+                checkpoint: self.checkpoint,
                 not_restored,
                 lost,
                 replayed,
                 differed,
-                replay_ms: time.map(|time| time.as_millis() as u64),
+                replay_time: time,
             },
             usage: Usage {
-                wall_ms: wall.as_secs_f64() * 1e3,
-                cpu_ms: done.cpu_ms,
+                wall,
+                cpu: done.cpu,
                 peak_bytes: done.peak_bytes,
                 stdout_bytes,
                 stderr_bytes,

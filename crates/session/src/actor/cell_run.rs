@@ -13,8 +13,8 @@ use crate::actor::commands::Command;
 use crate::actor::dispatch::ForCell;
 use crate::actor::exit_status::Ending;
 use crate::container::running::ConsoleLog;
-use crate::files::disk_guard::{LOOK_PERIOD, Report, WatchTarget};
-use crate::journal::Answers;
+use crate::files::disk_guard::{GuardReport, LOOK_PERIOD, WatchTarget};
+use crate::journal::RecordedAnswers;
 use crate::wire::init_link::InitEvent;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, Strategy, Stream, Wall};
@@ -49,8 +49,8 @@ pub(crate) struct CellRun {
     pub(crate) memory_kills: u64,
     /// Where the cell was when its time was over.
     pub(crate) stopped_at: Option<String>,
-    /// The safety net that the cell started with.
-    pub(crate) net: CheckpointState,
+    /// The checkpoint under the cell when it started.
+    pub(crate) checkpoint: CheckpointState,
     /// The log of what a container prints.
     pub(crate) console_log: ConsoleLog,
     /// The recorded answers, if the cell ran before and runs again.
@@ -89,7 +89,7 @@ enum Signal {
     LineDue,
     NudgeDue,
     DiskLookDue,
-    DiskReport(Report),
+    DiskReport(GuardReport),
 }
 
 /// How the driving of a cell ended.
@@ -142,7 +142,7 @@ impl CellRun {
             started,
             displays: Displays::default(),
             calls: Calls::default(),
-            net: actor.live.checkpoints.state(),
+            checkpoint: actor.live.checkpoints.state(),
             console_log: actor.live.placement.process_host.console_log(),
             recorded: None,
         }
@@ -153,7 +153,7 @@ impl CellRun {
         actor: &mut Actor,
         cell: Cell,
         number: u64,
-        answers: Answers,
+        answers: RecordedAnswers,
     ) -> CellRun {
         let mut run = CellRun::new(actor, cell, number, None).await;
         // The file with the output of its first run is still there to be read.
@@ -384,7 +384,7 @@ impl CellRun {
     }
 
     /// Takes what the disk guard saw. It also looks at the processor, and comes often enough for what has a deadline of its own.
-    async fn take_disk_report(&mut self, actor: &mut Actor, report: Report) -> Option<Finish> {
+    async fn take_disk_report(&mut self, actor: &mut Actor, report: GuardReport) -> Option<Finish> {
         self.next_look = Instant::now() + LOOK_PERIOD;
         if let Some(hit) = actor.live.files.disk.hit() {
             return Some(self.end(actor, Ending::Limit(hit)).await);

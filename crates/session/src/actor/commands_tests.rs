@@ -5,7 +5,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot::error::TryRecvError;
 
 type Sender = mpsc::UnboundedSender<Command>;
-type Answer = oneshot::Receiver<CheckpointList>;
+type ListReceiver = oneshot::Receiver<CheckpointList>;
 
 fn queue() -> (Sender, CommandQueue) {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -13,13 +13,13 @@ fn queue() -> (Sender, CommandQueue) {
 }
 
 /// Gives a command. `None` where the queue takes no more.
-fn ask(sender: &Sender) -> Option<Answer> {
+fn ask(sender: &Sender) -> Option<ListReceiver> {
     let (reply, answer) = oneshot::channel();
     let command = Command::Immediate(ImmediateCommand::Checkpoints { reply });
     sender.send(command).ok().map(|()| answer)
 }
 
-fn is_waiting(answer: &mut Answer) -> bool {
+fn is_waiting(answer: &mut ListReceiver) -> bool {
     matches!(answer.try_recv(), Err(TryRecvError::Empty))
 }
 

@@ -7,7 +7,7 @@ use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
 use crate::actor::{Actor, AfterCell};
-use crate::journal::Record;
+use crate::journal::JournalRecord;
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Actor {
                 if let Ok(Undone { cell, .. }) = outcome {
                     let (count, stands) = (count as u64, cell);
                     let recorder = &self.cells.journal.recorder;
-                    let record = Record::Undone { count, stands };
+                    let record = JournalRecord::Undone { count, stands };
                     if let Err(reason) = recorder.commit(record).await {
                         return self.end_unrecorded(reply, reason);
                     }

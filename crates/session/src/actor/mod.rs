@@ -23,11 +23,11 @@ use crate::actor::exit_status::died_idle;
 use crate::actor::outputs::Outputs;
 use crate::files::disk_guard::WatchTarget;
 use crate::files::tracker::Changes;
-use crate::journal::{Record, SessionJournal};
+use crate::journal::{JournalRecord, SessionJournal};
 use crate::live::LiveSession;
 use crate::network::NetworkAccess;
 use crate::runtime::RuntimeState;
-use crate::session::Shared;
+use crate::session::SessionShared;
 use cellblock_protocol::{Event, ProcessStatus, SessionOptions, Wall};
 use cellblock_sandbox::HeadExit;
 use std::future::poll_fn;
@@ -42,7 +42,7 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) struct Actor {
     /// The first field: the session's directory and descriptors go before callers see that their commands are dropped.
     pub(crate) live: LiveSession,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionShared>,
     /// The runtime that new processes and forks of the session are made by; `None` in a container. A session in the pool has none: the
     /// runtime holds the pool.
     pub(crate) runtime: Option<Arc<RuntimeState>>,
@@ -213,7 +213,7 @@ impl Actor {
         self.cells
             .journal
             .recorder
-            .note(Record::Restored { stands });
+            .note(JournalRecord::Restored { stands });
     }
 
     /// Tells the readers of the session's log when the checkpoint status of the next cell has changed since the last report.

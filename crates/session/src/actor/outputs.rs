@@ -1,7 +1,7 @@
 //! The output of cells that are over, to be read by pages.
 
-use crate::Error;
 use crate::actor::capture::whole_characters;
+use crate::{Error, NotFound};
 use cellblock_protocol::Stream;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -156,11 +156,7 @@ impl Outputs {
         length: u64,
     ) -> Result<String, Error> {
         let found = self.cells.iter().find(|(number, _)| *number == cell);
-        let (_, written) = found.ok_or_else(|| {
-            Error::NotFound(format!(
-                "the output of cell {cell} is not there: no such cell ran, or it is too long ago"
-            ))
-        })?;
+        let (_, written) = found.ok_or(NotFound::Output { cell })?;
         written
             .read(stream, offset, length.min(MAX_PAGE_BYTES))
             .map_err(Error::system("reading the output of a cell"))

@@ -1,8 +1,8 @@
 //! A session that stands still: none of its processes runs, and it takes no processor time.
 
-use crate::Error;
 use crate::actor::commands::{Command, ExclusiveCommand, ReplyTo};
 use crate::actor::{Actor, AfterCell};
+use crate::{Error, Refusal};
 
 impl Actor {
     /// Stops all processes and waits until the session is resumed or is to end. Between cells only: the clock of a cell would go on.
@@ -11,8 +11,7 @@ impl Actor {
     /// needs the head is refused.
     pub(crate) async fn pause(&mut self, reply: ReplyTo<()>) -> AfterCell {
         let Some(processes) = self.live.files.disk.processes().find() else {
-            let problem = "the processes of this session cannot be found".to_owned();
-            let _ = reply.send(Err(Error::Refused(problem)));
+            let _ = reply.send(Err(Refusal::ProcessesNotFound.into()));
             return AfterCell::GoesOn;
         };
         let stopping = tokio::task::spawn_blocking(move || processes.pause_all()).await;

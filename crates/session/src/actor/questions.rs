@@ -1,8 +1,8 @@
 //! Questions to the head while no cell runs.
 
-use crate::Error;
 use crate::actor::exit_status::died_idle;
 use crate::actor::{Actor, AfterCell};
+use crate::{Error, Refusal};
 use cellblock_protocol::guest::{Reply, ToHead};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -68,9 +68,7 @@ impl Actor {
                 }
                 let session = self.shared.id.clone();
                 let error = match after {
-                    AfterCell::GoesOn => Error::Refused(format!(
-                        "the session could not answer and went back to its last checkpoint: {reason}"
-                    )),
+                    AfterCell::GoesOn => Refusal::WentBack { reason }.into(),
                     AfterCell::Over(_) => Error::Ended { session, reason },
                 };
                 (Err(error), after)

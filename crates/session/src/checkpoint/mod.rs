@@ -136,7 +136,7 @@ pub(crate) struct Checkpoints {
     pub(crate) estimates_in_a_row: u32,
     /// The steps since the newest standby.
     pub(crate) steps: Steps,
-    /// The safety net that the readers of the session's log were last told of.
+    /// The state of the checkpoint that the readers of the session's log were last told of.
     pub(crate) announced: CheckpointState,
 }
 
@@ -331,7 +331,7 @@ impl Checkpoints {
         self.plan();
     }
 
-    /// The safety net that a cell would have now.
+    /// The checkpoint that a cell would have now.
     pub(crate) fn state(&self) -> CheckpointState {
         if self.is_armed() {
             let newest = self.standbys.back();

@@ -148,7 +148,7 @@ impl Actor {
         self.live.look_for_left_running().await;
 
         let files = self.live.files.disk.changes().await.files;
-        self.live.head.spent_ms = 0.0;
+        self.live.head.spent_cpu = Duration::ZERO;
         self.live.checkpoints.kept.retain(|kept| *kept <= cell);
         self.live.checkpoints.plan();
         Recovered {

@@ -12,9 +12,9 @@ use crate::actor::exit_status::{Ending, ExitStatus};
 use crate::actor::{Actor, AfterCell};
 use crate::checkpoint::CellEffect;
 use crate::checkpoint::recovery::Recovered;
-use crate::checkpoint::steps::{KeptCell, StatePoint, Step, Steps};
+use crate::checkpoint::steps::{KeptCell, StateChange, StatePoint, Steps};
 use crate::files::tracker::Changes;
-use crate::journal::{Answers, CellRecord, Difference, compare};
+use crate::journal::{CellRecord, Difference, RecordedAnswers, compare};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, Event, Rung, Wall, signal_name};
 use cellblock_sandbox::Exit;
@@ -138,13 +138,13 @@ impl Actor {
         let (mut steps, mut why_no_more) = steps.into_parts();
         let mut needed = Duration::ZERO;
         let too_long = steps.iter().position(|step| {
-            if let Step::Cell(kept) = step {
+            if let StateChange::Cell(kept) = step {
                 needed += kept.time();
             }
             needed > time
         });
         if let Some(at) = too_long {
-            let number = steps.get(at).map(Step::cell_number);
+            let number = steps.get(at).map(StateChange::cell_number);
             why_no_more = Some(format!(
                 "{}: running it again does not fit into the {} s of a replay",
                 name_step(number.flatten()),
@@ -205,7 +205,7 @@ impl Actor {
             let Some((at, failure)) = self.redo(&steps, begun + time, restoration).await else {
                 return (AfterCell::GoesOn, why_no_more);
             };
-            let step = name_step(steps.get(at).and_then(Step::cell_number));
+            let step = name_step(steps.get(at).and_then(StateChange::cell_number));
             let is_last = match failure {
                 StepFailure::Over(reason) => return (AfterCell::Over(reason), why_no_more),
                 StepFailure::Step(reason) => {
@@ -239,7 +239,7 @@ impl Actor {
     /// Does steps once. Returns the first one that spoils it.
     async fn redo(
         &mut self,
-        steps: &[Step],
+        steps: &[StateChange],
         deadline: Instant,
         restoration: &mut Restoration,
     ) -> Option<(usize, StepFailure)> {
@@ -251,11 +251,11 @@ impl Actor {
                 return Some((at, self.give_up(reason).await));
             }
             let outcome = match step {
-                Step::Cell(kept) => {
+                StateChange::Cell(kept) => {
                     let limit = limit_of(kept, left, begun.elapsed());
                     self.run_again(kept, limit).await
                 }
-                Step::Operation(operation) => self.operate_again(operation, left).await,
+                StateChange::Operation(operation) => self.operate_again(operation, left).await,
             };
             match outcome {
                 Ok(differences) => restoration.note_differences(differences),
@@ -308,7 +308,8 @@ impl Actor {
             timeout: Some(limit),
             ..kept.cell.clone()
         };
-        let mut run = CellRun::again(self, limited, number, Answers::new(&kept.ended)).await;
+        let mut run =
+            CellRun::again(self, limited, number, RecordedAnswers::new(&kept.ended)).await;
         let finish = run.drive(self).await;
         if self.commands.is_closing() {
             return Err(StepFailure::Over("it was closed".to_owned()));
@@ -329,7 +330,7 @@ impl Actor {
                 ));
             }
         };
-        self.live.head.spent_ms += done.cpu_ms;
+        self.live.head.add_cpu(done.cpu);
         if self.network_access.take_use().await {
             let reason = "it tried to reach the network".to_owned();
             return Err(self.give_up(reason).await);
@@ -403,17 +404,17 @@ impl Actor {
 
 /// Steps that can be done again.
 struct Replayable {
-    steps: Vec<Step>,
+    steps: Vec<StateChange>,
     /// Why there are no more of them, if there were more.
     why_no_more: Option<String>,
     time: Duration,
 }
 
-impl Step {
+impl StateChange {
     fn cell_number(&self) -> Option<u64> {
         match self {
-            Step::Cell(kept) => Some(kept.ended.cell),
-            Step::Operation(_) => None,
+            StateChange::Cell(kept) => Some(kept.ended.cell),
+            StateChange::Operation(_) => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! it holds one cell at most. It is bounded in bytes and in number; from the first step that it cannot hold, or that must not be done twice, nothing more
 //! is recorded, for a later step may need what the missing step did.
 
-use crate::journal::{CellRecord, Ended, weight_of};
+use crate::journal::{CellRecord, EndedRecord, weight_of};
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, Status};
 use std::time::Duration;
@@ -26,14 +26,14 @@ pub(crate) struct StatePoint {
 pub(crate) struct Steps {
     /// The state that the first step begins in. None before the first checkpoint.
     from: Option<StatePoint>,
-    list: Vec<Step>,
+    list: Vec<StateChange>,
     bytes: usize,
     gap: Option<String>,
 }
 
 /// One thing that changed the session's state.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum StateChange {
     Cell(Box<KeptCell>),
     /// Seeds, tools or a reset.
     Operation(ToHead),
@@ -43,15 +43,15 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct KeptCell {
     pub(crate) cell: Cell,
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndedRecord,
 }
 
 impl KeptCell {
     /// How long the code itself ran: without the time that it waited for answers.
     pub(crate) fn time(&self) -> Duration {
-        let waited: f64 = self.ended.calls.iter().map(|call| call.ms).sum();
-        let own = (self.ended.result.usage.wall_ms - waited).max(0.0);
-        Duration::try_from_secs_f64(own / 1e3).unwrap_or_default()
+        let calls = self.ended.calls.iter();
+        let own = self.ended.result.usage.wall;
+        calls.fold(own, |own, call| own.saturating_sub(call.time))
     }
 }
 
@@ -79,7 +79,7 @@ impl Steps {
         }
         let size = cell.code.len() + weight_of(&ended);
         let number = ended.cell;
-        let step = Step::Cell(Box::new(KeptCell { cell, ended }));
+        let step = StateChange::Cell(Box::new(KeptCell { cell, ended }));
         self.add(step, size, || format!("cell {number}"));
     }
 
@@ -91,12 +91,12 @@ impl Steps {
             }
             _ => 0,
         };
-        self.add(Step::Operation(operation), size, || {
+        self.add(StateChange::Operation(operation), size, || {
             "variables or tools that were set between cells".to_owned()
         });
     }
 
-    fn add(&mut self, step: Step, size: usize, name: impl FnOnce() -> String) {
+    fn add(&mut self, step: StateChange, size: usize, name: impl FnOnce() -> String) {
         if self.gap.is_some() || self.from.is_none() {
             return;
         }
@@ -116,7 +116,7 @@ impl Steps {
     }
 
     /// The recorded steps, and why there are no more of them, if there were more.
-    pub(crate) fn into_parts(self) -> (Vec<Step>, Option<String>) {
+    pub(crate) fn into_parts(self) -> (Vec<StateChange>, Option<String>) {
         (self.list, self.gap)
     }
 }
@@ -139,9 +139,9 @@ mod tests {
 
     fn numbers(steps: Steps) -> (Vec<u64>, Option<String>) {
         let (list, gap) = steps.into_parts();
-        let number = |step: &Step| match step {
-            Step::Cell(kept) => kept.ended.cell,
-            Step::Operation(_) => 0,
+        let number = |step: &StateChange| match step {
+            StateChange::Cell(kept) => kept.ended.cell,
+            StateChange::Operation(_) => 0,
         };
         (list.iter().map(number).collect(), gap)
     }

@@ -1,9 +1,9 @@
 //! Taking cells back.
 
-use crate::Error;
 use crate::actor::Actor;
 use crate::checkpoint::recovery::Recovered;
 use crate::files::tracker::Changes;
+use crate::{Error, NotFound};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Undone, Variable, VariableChange, VariableChanges};
 use std::collections::BTreeMap;
@@ -15,9 +15,7 @@ impl Actor {
     /// Takes back the last `count` cells that were kept, and says what that changed.
     pub(crate) async fn undo(&mut self, count: usize) -> Result<Undone, Error> {
         if count == 0 {
-            return Err(Error::NotFound(
-                "`undo` takes back at least one cell".to_owned(),
-            ));
+            return Err(NotFound::NoCellToUndo.into());
         }
         let before = self.variables().await?;
         self.live.note_outside_changes().await;
@@ -44,39 +42,27 @@ impl Actor {
             session: session.clone(),
             reason: "no checkpoint could be woken".to_owned(),
         };
-        let lost = |cell: u64| {
-            format!(
-                "the checkpoint after cell {cell} is not there any more: its process has ended, as it does where memory or processes are short (raise the limits `memory` and `processes`)"
-            )
-        };
         let target = self.live.checkpoints.before(count);
         let there = target.is_some_and(|target| self.live.checkpoints.can_reach(target));
         let Some(target) = target.filter(|_| there) else {
-            let message = match (target, reachable()) {
-                (None, _) => format!(
-                    "there are only {} cells to take back{}",
-                    self.live.checkpoints.kept.len(),
-                    if self.live.placement.lineage.is_forked() {
-                        " since the session was forked from another"
-                    } else {
-                        ""
-                    }
-                ),
-                (Some(target), Some(oldest)) if oldest <= target => {
-                    match &self.live.checkpoints.obstacle {
-                        Some(why) => format!("there is no checkpoint after cell {target}: {why}"),
-                        None => lost(target),
-                    }
+            let obstacle = self.live.checkpoints.obstacle.clone();
+            let cause = match (target, reachable(), obstacle) {
+                (None, ..) => NotFound::TooFewCells {
+                    kept: self.live.checkpoints.kept.len(),
+                    is_fork: self.live.placement.lineage.is_forked(),
+                },
+                (Some(cell), Some(oldest), Some(reason)) if oldest <= cell => {
+                    NotFound::CheckpointNotMade { cell, reason }
                 }
-                (_, Some(oldest)) => format!(
-                    "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
-                ),
-                (_, None) => {
-                    let why = self.live.checkpoints.obstacle.clone().unwrap_or_default();
-                    format!("there is no checkpoint to go back to: {why}")
+                (Some(cell), Some(oldest), None) if oldest <= cell => {
+                    NotFound::CheckpointEnded { cell }
                 }
+                (_, Some(oldest), _) => NotFound::CheckpointTooOld { oldest },
+                (_, None, obstacle) => NotFound::NoCheckpoint {
+                    reason: obstacle.unwrap_or_default(),
+                },
             };
-            return Err(Error::NotFound(message));
+            return Err(cause.into());
         };
         let mut standbys = self.live.checkpoints.standbys.iter().rev();
         let next = standbys.find(|standby| standby.is_after(target));
@@ -96,7 +82,7 @@ impl Actor {
             self.live.checkpoints.begin_steps();
             // The newest may be gone as well.
             self.announce_restored();
-            return Err(Error::NotFound(lost(target)));
+            return Err(NotFound::CheckpointEnded { cell: target }.into());
         }
         let standbys = &mut self.live.checkpoints.standbys;
         let reaching = standbys
@@ -124,8 +110,7 @@ impl Actor {
         let (reply, _) = self
             .ask(Box::new(|seq| ToHead::Vars { seq }), LIST_LIMIT)
             .await;
-        let variables =
-            Reply::variables(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        let variables = Reply::variables(reply?)?;
         Ok(variables
             .into_iter()
             .map(|variable| (variable.name.clone(), variable))

@@ -1,7 +1,7 @@
 //! The Python of an image: what packages for its sessions must fit to.
 
-use crate::Error;
 use crate::state_directory::next_number;
+use crate::{Error, Refusal};
 use cellblock_docker::{ContainerSpec, Engine, Output, OutputStream};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -99,9 +99,7 @@ impl SessionImage {
     }
 
     fn unreadable(&self, why: &str) -> Error {
-        Error::Refused(format!(
-            "the Python of the image {} cannot be asked what it is: {why}",
-            self.name
-        ))
+        let (image, reason) = (self.name.clone(), why.to_owned());
+        Error::Refused(Refusal::ImagePython { image, reason })
     }
 }

@@ -5,13 +5,12 @@ pub(crate) mod image_python;
 pub(crate) mod running;
 mod socket;
 
-use crate::Error;
 use crate::events::SessionEvents;
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::kept_workspaces::remove_if_empty;
-use crate::files::session_files::Files;
 use crate::files::watch::Watcher;
+use crate::files::watched_files::WatchedFiles;
 use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
@@ -19,10 +18,11 @@ use crate::packages::{PackageMount, Packages};
 use crate::session::Session;
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
-use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, PreparedSession, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::Sockets;
 use crate::state_directory::{claim, next_number, remove_orphans, session_directory};
+use crate::{Error, Refusal, WorkspaceProblem};
 use cellblock_docker::{ContainerSpec, Engine, Mount};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use cellblock_sandbox::{private_file, remove_directory};
@@ -161,7 +161,8 @@ impl ContainerBackend {
             biased;
             init = socket.accept() => init?,
             why = container.why_ended() => {
-                return Err(Error::Refused(format!("Python did not start in the image {}: {why}", wanted.image)));
+                let image = wanted.image.clone();
+                return Err(Refusal::ImageStart { image, reason: why }.into());
             }
         };
         drop(socket);
@@ -175,11 +176,8 @@ impl ContainerBackend {
         let head = match near.wait_until_ready().await {
             Ok((head, _)) => head,
             Err(_) => {
-                let why = container.why_lost().await;
-                return Err(Error::Refused(format!(
-                    "Python did not start in the image {}: {why}",
-                    wanted.image
-                )));
+                let (image, reason) = (wanted.image.clone(), container.why_lost().await);
+                return Err(Refusal::ImageStart { image, reason }.into());
             }
         };
         let session = near.with(
@@ -188,7 +186,7 @@ impl ContainerBackend {
             head,
         );
         let limit = options.limits.disk;
-        let files = Files::watch(
+        let files = WatchedFiles::watch(
             &workspace,
             &self.watcher,
             &directory,
@@ -198,7 +196,7 @@ impl ContainerBackend {
         let files = files.await?;
         // From here on the end of the session removes its directories.
         cleanup.disarm();
-        let prepared = Prepared::new(SessionParts {
+        let prepared = PreparedSession::new(SessionParts {
             options: &options,
             summary: IsolationSummary {
                 rung: Rung::None,
@@ -258,10 +256,8 @@ impl ContainerBackend {
         listeners: &NetworkListeners,
         paths: HostPaths<'_>,
     ) -> Result<ContainerSpec, Error> {
-        let refuse = |problem: std::io::Error| Error::Workspace {
-            path: paths.workspace.path().to_owned(),
-            problem: problem.to_string(),
-        };
+        let refuse =
+            |error| Error::workspace(paths.workspace.path(), WorkspaceProblem::System(error));
         // Code runs as the owner of the workspace, so that files it writes belong to that user.
         let owner = paths.workspace.directory().own_stat().map_err(refuse)?;
         let limits = &options.limits;

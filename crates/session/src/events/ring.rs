@@ -14,13 +14,13 @@ const MAX_BYTES: usize = 8 << 20;
 /// The newest events of a session. Adding one never waits: a reader that is too slow gets an [`EventGap`].
 #[derive(Debug, Default)]
 pub(crate) struct EventRing {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptEvents>,
     /// The number of the newest event, and whether it is the last one.
     newest: watch::Sender<Newest>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptEvents {
     events: VecDeque<Arc<SessionEvent>>,
     bytes: usize,
 }
@@ -100,7 +100,7 @@ impl EventRing {
         Ok(kept.events.get(index).cloned())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptEvents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ fn stdout(text: impl Into<String>) -> Event {
 
 /// Something that happens to a ring and to its reader.
 #[derive(Clone, Debug)]
-enum Step {
+enum ReaderStep {
     /// Events come, each with this many bytes.
     Push { count: u16, bytes: usize },
     /// The reader reads at most this many.
@@ -21,13 +21,13 @@ enum Step {
     Reconnect,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ReaderStep>> {
     let push = (0..3000_u16, prop_oneof![Just(1), Just(2000), Just(100_000)])
-        .prop_map(|(count, bytes)| Step::Push { count, bytes });
+        .prop_map(|(count, bytes)| ReaderStep::Push { count, bytes });
     let step = prop_oneof![
         push,
-        (0..3000_u16).prop_map(Step::Read),
-        Just(Step::Reconnect)
+        (0..3000_u16).prop_map(ReaderStep::Read),
+        Just(ReaderStep::Reconnect)
     ];
     proptest::collection::vec(step, 1..20)
 }
@@ -44,11 +44,11 @@ proptest! {
         let mut accounted = 0_u64;
         for step in steps {
             match step {
-                Step::Push { count, bytes } => for _ in 0..count {
+                ReaderStep::Push { count, bytes } => for _ in 0..count {
                     pushed += 1;
                     ring.push(Some(pushed), stdout("x".repeat(bytes)));
                 },
-                Step::Read(count) => for _ in 0..count {
+                ReaderStep::Read(count) => for _ in 0..count {
                     match reader.next_kept() {
                         None => prop_assert_eq!(accounted, pushed),
                         Some(Ok(event)) => {
@@ -64,7 +64,7 @@ proptest! {
                         }
                     }
                 },
-                Step::Reconnect => match ring.read(reader.position()) {
+                ReaderStep::Reconnect => match ring.read(reader.position()) {
                     Ok(new) => reader = new,
                     Err(gap) => {
                         accounted = gap.oldest - 1;

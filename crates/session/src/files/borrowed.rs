@@ -4,7 +4,7 @@
 //! the user's it is theirs for that time. Then it is given back, with all that they made in it; after a crash, by the next host that starts.
 
 use cellblock_sandbox::{
-    Access, Budget, Closed, Confined, Links, Step, is_session_id, private_file,
+    Access, Budget, Closed, Confined, Links, WalkStep, is_session_id, private_file,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -139,7 +139,7 @@ impl Note {
         };
         let mut theirs = Vec::new();
         directory.walk(Path::new(""), &mut EVERYTHING.clone(), &mut |step| {
-            if let Step::Finds(path, stat) = step
+            if let WalkStep::Finds(path, stat) = step
                 && stat.st_uid == self.borrower
             {
                 theirs.push(path.to_owned());

@@ -1,7 +1,7 @@
 //! Reading, writing and listing the files of a workspace on behalf of a caller of the session.
 
 use crate::Error;
-use crate::files::entry_state::{EntryState, Kind};
+use crate::files::entry_state::{EntryState, TrackedKind};
 use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileEntry, mime_of};
 use std::fs;
@@ -76,7 +76,7 @@ impl Workspace {
         self.walk(Path::new(""), &mut |_, _| {})
             .entries
             .iter()
-            .filter(|(_, seen)| seen.kind == Kind::File)
+            .filter(|(_, seen)| seen.kind == TrackedKind::File)
             .map(entry)
             .collect()
     }

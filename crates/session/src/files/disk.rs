@@ -2,14 +2,14 @@
 //! that serve sessions serve all of them.
 
 use crate::actor::exit_status::LimitHit;
-use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
+use crate::files::disk_guard::{DiskGuard, GuardReport, WatchTarget};
 use crate::files::found_processes::Processes;
 use crate::files::held_files::{HeldFiles, SeenProcesses};
 use crate::files::own::Own;
-use crate::files::shared_history::History;
+use crate::files::shared_history::SharedHistory;
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::unlinked::{UnlinkedFileTracker, WriteCount};
-use crate::files::watch::Listener;
+use crate::files::watch::ChangeListener;
 use cellblock_protocol::ProcessStatus;
 use cellblock_sandbox::{FileSystem, Paused, descriptors_waiting_in};
 use std::iter;
@@ -29,7 +29,7 @@ pub(crate) struct Disk {
     began_empty: bool,
     meter: Arc<DiskMeter>,
     guard: DiskGuard,
-    history: History,
+    history: SharedHistory,
     search: Option<JoinHandle<()>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct DiskMeter {
     tracker: Arc<Mutex<Tracker>>,
     /// The session's temporary files, where they are on disk.
     temporary: Option<Arc<Mutex<Tracker>>>,
-    listeners: Vec<Listener>,
+    listeners: Vec<ChangeListener>,
     processes: Mutex<Arc<Processes>>,
     own: Mutex<Own>,
     seen: Mutex<SeenProcesses>,
@@ -147,7 +147,7 @@ impl DiskMeter {
         let mut look = Look {
             added,
             counts_writes: file_system.is_some_and(FileSystem::counts_writes),
-            is_ticking: self.listeners.iter().any(Listener::is_blind),
+            is_ticking: self.listeners.iter().any(ChangeListener::is_blind),
             ..Look::default()
         };
         if added.over(enough).is_some() {
@@ -232,7 +232,7 @@ impl DiskMeter {
 
     /// Whether more was touched than is remembered.
     pub(crate) fn has_lost_paths(&self) -> bool {
-        self.listeners.iter().any(Listener::has_lost_paths)
+        self.listeners.iter().any(ChangeListener::has_lost_paths)
     }
 
     /// Stops the session's processes. `None` where that is not possible.
@@ -296,7 +296,7 @@ impl Disk {
         tracker: Tracker,
         temporary: Option<Tracker>,
         processes: Processes,
-        history: History,
+        history: SharedHistory,
     ) -> Disk {
         let began_empty = tracker.known().is_empty();
         let mut listeners = vec![tracker.listener()];
@@ -369,7 +369,7 @@ impl Disk {
     }
 
     /// The next look, asked for or not.
-    pub(crate) async fn report(&mut self) -> Report {
+    pub(crate) async fn report(&mut self) -> GuardReport {
         self.guard.report().await
     }
 

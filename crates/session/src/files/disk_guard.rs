@@ -54,7 +54,7 @@ struct GuardCommands {
 
 /// The report of the guard's task after each look.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct GuardReport {
     /// How much of the processor the session's processes have used.
     pub(crate) processor: Duration,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct DiskGuard {
     state: Arc<GuardState>,
-    reports: watch::Receiver<Report>,
+    reports: watch::Receiver<GuardReport>,
     task: JoinHandle<()>,
 }
 
@@ -115,7 +115,7 @@ impl DiskGuard {
             hit: Mutex::default(),
             nudge: Notify::new(),
         });
-        let (sender, reports) = watch::channel(Report::default());
+        let (sender, reports) = watch::channel(GuardReport::default());
         let task = GuardTask {
             meter,
             state: Arc::clone(&state),
@@ -162,7 +162,7 @@ impl DiskGuard {
     }
 
     /// The next report.
-    pub(crate) async fn report(&mut self) -> Report {
+    pub(crate) async fn report(&mut self) -> GuardReport {
         match self.reports.changed().await {
             Ok(()) => *self.reports.borrow_and_update(),
             Err(_) => std::future::pending().await,
@@ -192,7 +192,7 @@ impl Drop for DiskGuard {
 struct GuardTask {
     meter: Arc<DiskMeter>,
     state: Arc<GuardState>,
-    reports: watch::Sender<Report>,
+    reports: watch::Sender<GuardReport>,
     last: Last,
     /// How much of the processor had been used when what cells left behind was first looked at.
     processor: Duration,
@@ -268,7 +268,7 @@ impl GuardTask {
             }
             // Init must run to end the others.
             drop(standstill);
-            self.reports.send_replace(Report {
+            self.reports.send_replace(GuardReport {
                 processor: look.processor,
             });
         }

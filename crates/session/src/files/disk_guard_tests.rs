@@ -3,7 +3,7 @@ use crate::files::disk::Disk;
 use crate::files::found_processes::Processes;
 use crate::files::history::{ChangeNotice, FileHistory};
 use crate::files::own::Own;
-use crate::files::shared_history::History;
+use crate::files::shared_history::SharedHistory;
 use crate::files::tracker::Tracker;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
@@ -106,7 +106,7 @@ impl Scene {
         let tracker = Tracker::new(workspace, &Watcher::new());
         drop(inside);
         Scene {
-            disk: Disk::new(tracker, None, processes, History::new(history)),
+            disk: Disk::new(tracker, None, processes, SharedHistory::new(history)),
             workspace: path,
             init,
             directory,

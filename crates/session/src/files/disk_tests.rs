@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 struct Scene {
     disk: Disk,
-    history: History,
+    history: SharedHistory,
     _place: TempDir,
 }
 
@@ -17,7 +17,7 @@ impl Scene {
         let workspace = Arc::new(Workspace::fresh(place.path(), "test").unwrap());
         let (store, never) = (place.path().join("store"), ChangeNotice::Never);
         let files = FileHistory::new(Arc::clone(&workspace), store, 0, &BTreeMap::new(), never);
-        let history = History::new(files);
+        let history = SharedHistory::new(files);
         let processes = Processes::of_container(None, workspace.path());
         let tracker = Tracker::new(workspace, &Watcher::new());
         Scene {

@@ -40,7 +40,7 @@ impl WorkspaceListing {
 /// in them. Two pipes, sockets or devices are equal when they are the same one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryState {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TrackedKind,
     pub(crate) bytes: u64,
     pub(crate) modified: i128,
     pub(crate) access: Access,
@@ -58,20 +58,20 @@ impl EntryState {
         let nanoseconds =
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
-            0o100_000 => Kind::File,
-            0o040_000 => Kind::Directory,
-            0o120_000 => Kind::Link,
-            0o010_000 => Kind::Pipe,
-            _ => Kind::SocketOrDevice,
+            0o100_000 => TrackedKind::File,
+            0o040_000 => TrackedKind::Directory,
+            0o120_000 => TrackedKind::Link,
+            0o010_000 => TrackedKind::Pipe,
+            _ => TrackedKind::SocketOrDevice,
         };
         let (bytes, modified) = match kind {
-            Kind::File | Kind::Link => (
+            TrackedKind::File | TrackedKind::Link => (
                 stat.st_size.unsigned_abs(),
                 nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             ),
-            Kind::Directory => (0, nanoseconds(stat.st_mtime, stat.st_mtime_nsec)),
+            TrackedKind::Directory => (0, nanoseconds(stat.st_mtime, stat.st_mtime_nsec)),
             // What is written to a pipe changes its time, and nothing of what can be put back.
-            Kind::Pipe | Kind::SocketOrDevice => (0, 0),
+            TrackedKind::Pipe | TrackedKind::SocketOrDevice => (0, 0),
         };
         EntryState {
             kind,
@@ -126,10 +126,11 @@ impl PartialEq for EntryState {
         // What happens to another name, maybe in another session, changes this time as well.
         let is_unchanged = self.changed == other.changed || !has_one_name;
         match (self.kind, other.kind) {
-            (Kind::Directory, Kind::Directory) => {
+            (TrackedKind::Directory, TrackedKind::Directory) => {
                 self.access == other.access && self.attributes.may_be(other.attributes)
             }
-            (Kind::Pipe, Kind::Pipe) | (Kind::SocketOrDevice, Kind::SocketOrDevice) => {
+            (TrackedKind::Pipe, TrackedKind::Pipe)
+            | (TrackedKind::SocketOrDevice, TrackedKind::SocketOrDevice) => {
                 self.inode == other.inode && self.access == other.access
             }
             _ => self.has_same_content(other) && self.access == other.access && is_unchanged,
@@ -139,7 +140,7 @@ impl PartialEq for EntryState {
 
 /// The kinds of entries that are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TrackedKind {
     File,
     Directory,
     Link,
@@ -147,10 +148,10 @@ pub(crate) enum Kind {
     SocketOrDevice,
 }
 
-impl Kind {
+impl TrackedKind {
     /// Whether the entry has contents that can be copied.
     pub(crate) fn is_special(self) -> bool {
-        matches!(self, Kind::Pipe | Kind::SocketOrDevice)
+        matches!(self, TrackedKind::Pipe | TrackedKind::SocketOrDevice)
     }
 }
 

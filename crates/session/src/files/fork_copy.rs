@@ -3,11 +3,11 @@
 //! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
 //! session has open are copied all the same: that process can write to them without a question of init.
 
-use crate::Error;
-use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
+use crate::files::entry_state::{EntryState, TrackedKind, WorkspaceListing};
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
+use crate::{Error, ForkRefusal};
 use cellblock_sandbox::{Access, Confined, Links};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -50,10 +50,7 @@ impl Copying {
     ) -> Result<Copying, Error> {
         let WorkspaceListing { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
-            return Err(Error::Refused(
-                "a fork works on a copy of the files, and there are more than can be looked at"
-                    .to_owned(),
-            ));
+            return Err(ForkRefusal::TooManyFiles.into());
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
         let can_share = change_notice == ChangeNotice::BeforeChange && from.device() == to.device();
@@ -71,10 +68,10 @@ impl Copying {
         let (directories, files): (Vec<_>, Vec<_>) = entries
             .iter()
             .map(|(path, seen)| (path.clone(), *seen))
-            .partition(|(_, seen)| seen.kind == Kind::Directory);
+            .partition(|(_, seen)| seen.kind == TrackedKind::Directory);
         let (shared, copied) = files.into_iter().partition(|(path, seen)| {
             can_share
-                && seen.kind == Kind::File
+                && seen.kind == TrackedKind::File
                 && seen.bytes >= least
                 // A session that changes the file later must be able to read it and to put a copy in its place.
                 && seen.access.mode & 0o400 != 0
@@ -152,13 +149,11 @@ impl Copying {
 
     fn check_limit(&self) -> Result<(), Error> {
         let bytes: u64 = self.copied.iter().map(|(_, seen)| seen.bytes).sum();
-        let most = self.most;
-        if bytes <= most {
+        let limit = self.most;
+        if bytes <= limit {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "a fork works on a copy of the files, and {bytes} bytes are more than the limit `disk` of {most} allows"
-        )))
+        Err(ForkRefusal::DiskLimit { bytes, limit }.into())
     }
 }
 
@@ -219,13 +214,13 @@ impl Copies<'_> {
             return Ok(());
         };
         match seen.kind {
-            Kind::Link => {
+            TrackedKind::Link => {
                 self.to.make_link(path, &entry.read_link()?)?;
                 self.give(path, &seen)
             }
             // The other end of a pipe or a socket is not the fork's.
-            Kind::Directory | Kind::Pipe | Kind::SocketOrDevice => Ok(()),
-            Kind::File => {
+            TrackedKind::Directory | TrackedKind::Pipe | TrackedKind::SocketOrDevice => Ok(()),
+            TrackedKind::File => {
                 let source = match entry.read() {
                     // Closed to us.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
@@ -285,6 +280,7 @@ fn in_copy(path: &Path) -> impl FnOnce(io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Refusal;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -350,7 +346,13 @@ mod tests {
         fs::create_dir(&original).unwrap();
         fs::write(original.join("file"), [0; 101]).unwrap();
         let (from, to) = family(&original, host.path());
-        assert!(matches!(copy(&from, &to, 100), Err(Error::Refused(_))));
+        assert!(matches!(
+            copy(&from, &to, 100),
+            Err(Error::Refused(Refusal::Fork(ForkRefusal::DiskLimit {
+                limit: 100,
+                ..
+            })))
+        ));
         assert!(to.is_empty());
     }
     #[test]

@@ -1,8 +1,8 @@
 //! Hard links: a name that was removed, or that leads to another file, is a name of the same file again.
 
-use crate::files::entry_state::{EntryState, Kind, Stamp};
+use crate::files::entry_state::{EntryState, Stamp, TrackedKind};
 use crate::files::history::{Content, FileHistory};
-use cellblock_sandbox::{Entry, Identity, Links};
+use cellblock_sandbox::{EntryHandle, Identity, Links};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ impl OriginalNames {
     /// Makes `path` a name of the file that it was a name of, or of the file that took its place. False where the file had one name only, or
     /// no other name leads to it now.
     pub(crate) fn link_again(&self, history: &FileHistory, path: &Path, seen: &EntryState) -> bool {
-        if seen.kind != Kind::File || seen.has_one_name() || history.is_in_place(path, seen) {
+        if seen.kind != TrackedKind::File || seen.has_one_name() || history.is_in_place(path, seen)
+        {
             return false;
         }
         let directory = history.workspace.directory();
@@ -38,7 +39,7 @@ impl OriginalNames {
     /// Takes note of a file that is there again.
     pub(crate) fn note_put_back(&mut self, path: &Path, content: &Content) {
         if let Content::Original(seen) = content
-            && seen.kind == Kind::File
+            && seen.kind == TrackedKind::File
             && !seen.has_one_name()
         {
             self.put_back
@@ -96,7 +97,7 @@ impl HardLinks {
         };
         let directory = history.workspace.directory();
         let find = |path: &Path| directory.find(path, Links::AreNotFollowed).ok();
-        let is_it = |entry: &Entry| entry.identity().is_ok_and(|found| found == identity);
+        let is_it = |entry: &EntryHandle| entry.identity().is_ok_and(|found| found == identity);
         if find(path).is_some_and(|entry| is_it(&entry)) {
             return Ok(Linked::No);
         }

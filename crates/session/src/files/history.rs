@@ -5,7 +5,7 @@
 //! (`original_files.rs`). Where init does not ask before that, it is copied at the start if it is small; beyond that, a first change cannot be
 //! taken back, and the result says so.
 
-use crate::files::entry_state::{EntryState, Kind, Stamp};
+use crate::files::entry_state::{EntryState, Stamp, TrackedKind};
 use crate::files::held_files::HeldFiles;
 use crate::files::original_files::{OriginalFiles, Preserved};
 use crate::files::preserve::PreserveSocket;
@@ -219,7 +219,7 @@ impl FileHistory {
         let Some((entry, seen)) = self.workspace.find(path) else {
             return Ok(false);
         };
-        if seen.kind != Kind::File || seen.bytes != copy.bytes() {
+        if seen.kind != TrackedKind::File || seen.bytes != copy.bytes() {
             return Ok(false);
         }
         if seen.bytes > MAX_BYTES {
@@ -384,7 +384,7 @@ impl FileHistory {
     /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then it does not matter which process has it open.
     fn can_be_preserved_later(&self, seen: &EntryState) -> bool {
         const LARGE: u64 = 1 << 20;
-        let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
+        let is_large = seen.kind == TrackedKind::File && seen.bytes >= LARGE;
         is_large
             && self
                 .preserve_socket
@@ -405,17 +405,17 @@ impl FileHistory {
             return Ok(Content::Original(seen));
         }
         Ok(match seen.kind {
-            Kind::Directory => Content::Directory {
+            TrackedKind::Directory => Content::Directory {
                 access,
                 attributes: Attributes::of(&entry).ok(),
             },
-            Kind::Pipe => Content::Pipe { access },
-            Kind::SocketOrDevice => Content::SocketOrDevice(seen),
-            Kind::Link => Content::Link {
+            TrackedKind::Pipe => Content::Pipe { access },
+            TrackedKind::SocketOrDevice => Content::SocketOrDevice(seen),
+            TrackedKind::Link => Content::Link {
                 target: entry.read_link()?,
                 access,
             },
-            Kind::File => Content::File {
+            TrackedKind::File => Content::File {
                 copy: Arc::new(self.store.copy(&entry)?),
                 modified: seen.modified,
                 access,

@@ -4,7 +4,7 @@
 //! lives, so a workspace whose lock is free belongs to an ended session.
 
 use crate::state_directory::reach_below;
-use cellblock_sandbox::{Budget, Closed, Confined, Step, private_directory, remove_directory};
+use cellblock_sandbox::{Budget, Closed, Confined, WalkStep, private_directory, remove_directory};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -210,7 +210,7 @@ fn measure(path: &Path) -> io::Result<KeptWorkspace> {
         closed: Closed::Stays,
     };
     directory.walk(Path::new(""), &mut budget, &mut |step| {
-        if let Step::Finds(_, stat) = step {
+        if let WalkStep::Finds(_, stat) = step {
             bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
             last = last.max(stat.st_mtime);
         }

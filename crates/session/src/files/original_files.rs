@@ -3,11 +3,11 @@
 //! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
 
-use crate::files::entry_state::{EntryState, Kind, Stamp};
+use crate::files::entry_state::{EntryState, Stamp, TrackedKind};
 use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::workspace::Workspace;
-use cellblock_sandbox::Entry;
+use cellblock_sandbox::EntryHandle;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl OriginalFiles {
     ) -> OriginalFiles {
         let mut by_inode = HashMap::new();
         for (path, seen) in &entries {
-            if seen.kind != Kind::Directory {
+            if seen.kind != TrackedKind::Directory {
                 by_inode
                     .entry(seen.inode)
                     .and_modify(|(_, original_path)| *original_path = OriginalPath::Several)
@@ -68,14 +68,17 @@ impl OriginalFiles {
             one_by_one: HashSet::new(),
         };
         if entries.len() <= MAX_ENTRIES_WITH_ATTRIBUTES {
-            let files = entries.iter().filter(|(_, seen)| seen.kind == Kind::File);
+            let files = entries
+                .iter()
+                .filter(|(_, seen)| seen.kind == TrackedKind::File);
             for (entry, _) in files.filter_map(|(path, _)| workspace.find(path)) {
                 given.note_attributes(&entry);
             }
         }
         // Few directories have any, and of these it is known from the first look.
-        let has_attributes =
-            |seen: &EntryState| seen.kind == Kind::Directory && !seen.attributes.is_of_none();
+        let has_attributes = |seen: &EntryState| {
+            seen.kind == TrackedKind::Directory && !seen.attributes.is_of_none()
+        };
         for (path, seen) in entries.iter().filter(|(_, seen)| has_attributes(seen)) {
             if let Some((entry, _)) = workspace.find(path)
                 && let Ok(attributes) = Attributes::of(&entry)
@@ -108,7 +111,9 @@ impl OriginalFiles {
         let found: Vec<PathBuf> = below
             .by_ref()
             .take(MAX_SIBLINGS)
-            .filter(|(path, seen)| path.parent() == Some(directory) && seen.kind != Kind::Directory)
+            .filter(|(path, seen)| {
+                path.parent() == Some(directory) && seen.kind != TrackedKind::Directory
+            })
             .map(|(path, _)| path.clone())
             .collect();
         if below.next().is_none() {
@@ -150,7 +155,7 @@ impl OriginalFiles {
     }
 
     /// Records the extended attributes of a given file, if they are not known and cannot have been changed yet.
-    pub(crate) fn note_attributes(&mut self, entry: &Entry) {
+    pub(crate) fn note_attributes(&mut self, entry: &EntryHandle) {
         let now = entry
             .stat_now()
             .ok()
@@ -169,7 +174,8 @@ impl OriginalFiles {
     /// The extended attributes that a given file had; `None` where they are not known.
     pub(crate) fn attributes(&self, seen: &EntryState) -> Option<&Attributes> {
         static NONE: Attributes = Attributes::none();
-        let is_known_to_have_none = seen.kind == Kind::Directory && seen.attributes.is_of_none();
+        let is_known_to_have_none =
+            seen.kind == TrackedKind::Directory && seen.attributes.is_of_none();
         let recorded = self.attributes.get(&seen.inode);
         recorded.or(is_known_to_have_none.then_some(&NONE))
     }

@@ -1,12 +1,12 @@
 //! Keeps files of the user's before a session changes them: init asks, the system call waits, the answer lets it go on.
 
 use crate::Error;
-use crate::files::entry_state::{EntryState, Kind};
+use crate::files::entry_state::{EntryState, TrackedKind};
 use crate::files::history::FileHistory;
 use crate::files::original_files::Preserved;
-use crate::files::shared_history::History;
+use crate::files::shared_history::SharedHistory;
 use crate::wire::packets::Packets;
-use cellblock_sandbox::{Change, Entry, KeptScope, PendingChange};
+use cellblock_sandbox::{Change, EntryHandle, KeptScope, PendingChange};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl PreserveSocket {
 /// Answers for as long as init lives. What was last written before `begun` was there before the session; `None` when nothing was.
 pub(crate) fn serve(
     socket: OwnedFd,
-    history: History,
+    history: SharedHistory,
     begun: Option<SystemTime>,
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, MAX_PACKET_BYTES)
@@ -79,7 +79,7 @@ fn nanoseconds(time: SystemTime) -> u64 {
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.
-async fn keep(history: &History, changing: PendingChange) -> io::Result<KeptScope> {
+async fn keep(history: &SharedHistory, changing: PendingChange) -> io::Result<KeptScope> {
     let PendingChange { path, how, .. } = changing;
     if how != Change::Removes
         && let Some(mut history) = history.try_lock()
@@ -142,7 +142,7 @@ impl FileHistory {
         }
     }
 
-    fn preserve_found(&mut self, entry: &Entry, seen: &EntryState, how: Change) -> bool {
+    fn preserve_found(&mut self, entry: &EntryHandle, seen: &EntryState, how: Change) -> bool {
         let is_shared = self.workspace.is_shared(entry);
         if is_shared && how != Change::Removes {
             return false;
@@ -163,7 +163,7 @@ impl FileHistory {
             None => {}
         }
         let kept = match (seen.kind, how) {
-            (Kind::Link, _) => entry.read_link().map(Preserved::Link),
+            (TrackedKind::Link, _) => entry.read_link().map(Preserved::Link),
             (_, Change::Removes) if seen.has_one_name() || is_shared => {
                 self.store.link(entry).map(Preserved::Itself)
             }
@@ -177,7 +177,7 @@ impl FileHistory {
     }
 
     /// Makes a file that other sessions have too this one's own. The copy is for the session that changes it; the original is kept as it is.
-    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &EntryState) -> io::Result<()> {
+    fn make_own(&mut self, path: &Path, entry: &EntryHandle, seen: &EntryState) -> io::Result<()> {
         if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
             return Err(rustix::io::Errno::DQUOT.into());
         }
@@ -229,7 +229,7 @@ impl FileHistory {
         }
     }
 
-    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Preserved> {
+    fn copy_within_limit(&mut self, entry: &EntryHandle, bytes: u64) -> io::Result<Preserved> {
         if self.store.bytes().saturating_add(bytes) > self.limit {
             return Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,

@@ -5,14 +5,14 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
-use crate::files::entry_state::{EntryState, Kind, Stamp, time_of};
+use crate::files::entry_state::{EntryState, Stamp, TrackedKind, time_of};
 use crate::files::hard_links::{HardLinks, Linked, OriginalNames};
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
 use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::tracker::Changes;
-use cellblock_sandbox::{Access, Entry, Links, unguessable_name};
+use cellblock_sandbox::{Access, EntryHandle, Links, unguessable_name};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -205,7 +205,7 @@ impl FileHistory {
         let Some((entry, seen)) = self.workspace.find(path) else {
             return false;
         };
-        if seen.kind == Kind::Directory && seen.access.mode & 0o700 != 0o700 {
+        if seen.kind == TrackedKind::Directory && seen.access.mode & 0o700 != 0o700 {
             let mode = seen.access.mode | 0o700;
             let is_opened = entry.set_access(Access {
                 mode,
@@ -224,7 +224,7 @@ impl FileHistory {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Original(seen) = content
-                && seen.kind != Kind::Directory
+                && seen.kind != TrackedKind::Directory
                 && self.originals.preserved(seen).is_none()
                 && !self.is_in_place(path, seen)
             {
@@ -239,7 +239,7 @@ impl FileHistory {
             let Some(now) = self.workspace.look(path) else {
                 continue;
             };
-            if now.kind != Kind::Directory && missing.contains(&now.stamp()) {
+            if now.kind != TrackedKind::Directory && missing.contains(&now.stamp()) {
                 let name = PathBuf::from(unguessable_name());
                 if self.workspace.directory().rename(path, &name).is_ok() {
                     aside.entry(now.stamp()).or_default().push(name);
@@ -262,7 +262,7 @@ impl FileHistory {
         aside: &mut MovedFiles,
     ) -> io::Result<()> {
         let access = seen.access;
-        if seen.kind == Kind::Directory {
+        if seen.kind == TrackedKind::Directory {
             let attributes = self.originals.attributes(seen).cloned();
             return self.put(path, &Content::Directory { access, attributes });
         }
@@ -291,7 +291,7 @@ impl FileHistory {
                 }
                 None => {
                     let waiting = aside.get_mut(&seen.stamp()).and_then(Vec::pop);
-                    if waiting.is_none() && seen.kind == Kind::Pipe {
+                    if waiting.is_none() && seen.kind == TrackedKind::Pipe {
                         return self.put(path, &Content::Pipe { access });
                     }
                     let name = waiting.ok_or_else(nothing_kept)?;
@@ -305,14 +305,14 @@ impl FileHistory {
                 }
             }
         }
-        if seen.kind == Kind::File
+        if seen.kind == TrackedKind::File
             && let Some(attributes) = attributes
         {
             self.put_attributes(path, seen, attributes)?;
             may_differ = false;
         }
         self.workspace.set_access(path, seen)?;
-        if may_differ && seen.kind == Kind::File {
+        if may_differ && seen.kind == TrackedKind::File {
             return Err(not_recorded());
         }
         Ok(())
@@ -351,7 +351,7 @@ impl FileHistory {
             },
             Content::Unknown | Content::Original(_) => Err(nothing_kept()),
             Content::Directory { access, .. } => {
-                if find().is_ok_and(|entry| kind_of(&entry) == Kind::Directory) {
+                if find().is_ok_and(|entry| kind_of(&entry) == TrackedKind::Directory) {
                     return Ok(());
                 }
                 self.make_way(path)?;
@@ -368,13 +368,13 @@ impl FileHistory {
                 }
             }
             Content::Pipe { access } => {
-                if !find().is_ok_and(|entry| kind_of(&entry) == Kind::Pipe) {
+                if !find().is_ok_and(|entry| kind_of(&entry) == TrackedKind::Pipe) {
                     self.make_way(path)?;
                     directory.make_pipe(path)?;
                 }
                 let made = find()?;
                 match kind_of(&made) {
-                    Kind::Pipe => self.workspace.set_own_access(&made, *access),
+                    TrackedKind::Pipe => self.workspace.set_own_access(&made, *access),
                     _ => Err(io::ErrorKind::ResourceBusy.into()),
                 }
             }
@@ -410,7 +410,7 @@ impl FileHistory {
             return Ok(());
         }
         // A file or a link is replaced in one step.
-        if found.is_none_or(|entry| kind_of(&entry) == Kind::Directory) {
+        if found.is_none_or(|entry| kind_of(&entry) == TrackedKind::Directory) {
             self.make_way(path)?;
         }
         let mut contents = File::open(copy.path())?;
@@ -425,7 +425,7 @@ impl FileHistory {
     /// Writes what was in a file into that file, so that open handles stay good. False when other sessions have it too.
     fn write_back(
         &self,
-        entry: &Entry,
+        entry: &EntryHandle,
         copy: &Stored,
         modified: i128,
         access: Access,
@@ -474,7 +474,7 @@ impl FileHistory {
     }
 }
 
-fn kind_of(entry: &Entry) -> Kind {
+fn kind_of(entry: &EntryHandle) -> TrackedKind {
     EntryState::from_stat(entry.stat()).kind
 }
 

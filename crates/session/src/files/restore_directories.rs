@@ -1,9 +1,9 @@
 //! Restored directories get their permissions and attributes last: nothing can be put into a directory without write permission.
 
-use crate::files::entry_state::{EntryState, Kind};
+use crate::files::entry_state::{EntryState, TrackedKind};
 use crate::files::history::{Content, FileHistory};
 use crate::files::store::Attributes;
-use cellblock_sandbox::{Access, Entry};
+use cellblock_sandbox::{Access, EntryHandle};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ impl FileHistory {
                     let attributes = attributes.as_ref();
                     finish(path, Finished::new(*access, attributes));
                 }
-                Content::Original(seen) if seen.kind == Kind::Directory => {
+                Content::Original(seen) if seen.kind == TrackedKind::Directory => {
                     let attributes = self.originals.attributes(seen);
                     let wanted = Finished::new(seen.access, attributes);
                     finish(
@@ -57,7 +57,7 @@ impl FileHistory {
             // That it is not there is told elsewhere.
             return Ok(());
         };
-        if seen.kind != Kind::Directory || wanted.is_state_of(&entry, &seen) {
+        if seen.kind != TrackedKind::Directory || wanted.is_state_of(&entry, &seen) {
             return Ok(());
         }
         if wanted.inode != Some(seen.inode) {
@@ -89,7 +89,7 @@ impl<'a> Finished<'a> {
     }
 
     /// Whether nothing is left to do for a directory.
-    fn is_state_of(&self, entry: &Entry, seen: &EntryState) -> bool {
+    fn is_state_of(&self, entry: &EntryHandle, seen: &EntryState) -> bool {
         let has =
             |attributes: &Attributes| Attributes::of(entry).is_ok_and(|now| now == *attributes);
         self.access == seen.access && self.attributes.is_none_or(has)

@@ -1,8 +1,8 @@
 //! Programs in a workspace that run with the rights of their owner: code of a session must not be able to rewrite them.
 
-use crate::Error;
-use crate::files::entry_state::{EntryState, Kind};
+use crate::files::entry_state::{EntryState, TrackedKind};
 use crate::files::workspace::Workspace;
+use crate::{Error, WorkspaceProblem};
 use cellblock_sandbox::SET_ID_BITS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ impl Workspace {
 
     fn code_can_write(&self, seen: &EntryState) -> bool {
         let is_own = seen.access.owner == self.owner;
-        seen.kind == Kind::File && (is_own || seen.access.mode & 0o022 != 0)
+        seen.kind == TrackedKind::File && (is_own || seen.access.mode & 0o022 != 0)
     }
 
     /// Refuses a directory of the user's with programs in it that run with rights of their own and that code could rewrite.
@@ -41,17 +41,9 @@ impl Workspace {
         if named.is_empty() {
             return Ok(());
         }
-        let more = match set_id_files.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        Err(Error::Workspace {
-            path: self.path.clone(),
-            problem: format!(
-                "code in it could rewrite programs that others run with the rights of their owner: {}{more}; take these rights away (chmod ug-s, setcap -r), or choose another directory",
-                named.join(", ")
-            ),
-        })
+        let more = set_id_files.count();
+        let problem = WorkspaceProblem::SetIdPrograms { named, more };
+        Err(Error::workspace(&self.path, problem))
     }
 
     /// Takes from a file the bits with which it runs as its owner. It appeared while the session runs.

@@ -4,12 +4,12 @@
 //! the session's name (`Workspace::part`). Code makes second names as well; those are left alone, so it is written down here
 //! which files are shared.
 //!
-//! Code can exchange names at any moment. So the host decides about a file that it has found ([`Entry`]) and acts on that one; it does not look
+//! Code can exchange names at any moment. So the host decides about a file that it has found ([`EntryHandle`]) and acts on that one; it does not look
 //! its name up again.
 
-use crate::files::entry_state::{EntryState, Kind, time_of};
+use crate::files::entry_state::{EntryState, TrackedKind, time_of};
 use crate::files::workspace::Workspace;
-use cellblock_sandbox::{Access, Entry, Identity, Links};
+use cellblock_sandbox::{Access, EntryHandle, Identity, Links};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -22,11 +22,11 @@ const MAX_ATTEMPTS: usize = 32;
 /// The files that a session, its forks and theirs have in common.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFiles {
-    files: Mutex<Files>,
+    files: Mutex<SharedSet>,
 }
 
 #[derive(Debug, Default)]
-struct Files {
+struct SharedSet {
     shared: HashSet<Identity>,
     /// The host writes to these now: they are not shared meanwhile.
     written: Vec<Identity>,
@@ -50,18 +50,18 @@ impl Drop for Writing {
 }
 
 impl SharedFiles {
-    fn files(&self) -> MutexGuard<'_, Files> {
+    fn files(&self) -> MutexGuard<'_, SharedSet> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Files {
-    fn is_shared(&self, entry: &Entry, identity: &Identity) -> bool {
+impl SharedSet {
+    fn is_shared(&self, entry: &EntryHandle, identity: &Identity) -> bool {
         self.shared.contains(identity) && entry.stat_now().is_ok_and(|now| now.st_nlink > 1)
     }
 
     /// The last name of a file that was shared is the session's own.
-    fn forget_if_alone(&mut self, entry: &Entry, identity: &Identity) {
+    fn forget_if_alone(&mut self, entry: &EntryHandle, identity: &Identity) {
         if entry.stat_now().is_ok_and(|now| now.st_nlink <= 1) {
             self.shared.remove(identity);
         }
@@ -70,9 +70,9 @@ impl Files {
 
 impl Workspace {
     /// Whether another session may have this file too.
-    pub(crate) fn is_shared(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_shared(&self, entry: &EntryHandle) -> bool {
         let seen = EntryState::from_stat(entry.stat());
-        seen.kind == Kind::File
+        seen.kind == TrackedKind::File
             && !seen.has_one_name()
             && entry
                 .identity()
@@ -82,7 +82,7 @@ impl Workspace {
     /// Gives `other`, of the same family, a file of this one as it is.
     pub(crate) fn share(&self, path: &Path, other: &Workspace) -> io::Result<()> {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;
-        let is_file = EntryState::from_stat(entry.stat()).kind == Kind::File;
+        let is_file = EntryState::from_stat(entry.stat()).kind == TrackedKind::File;
         let identity = entry.identity()?;
         let mut files = self.shared_files().files();
         if !is_file || files.written.contains(&identity) {
@@ -109,7 +109,7 @@ impl Workspace {
     }
 
     /// The file gets a second name, and is this session's own.
-    pub(crate) fn forget_share(&self, entry: &Entry) {
+    pub(crate) fn forget_share(&self, entry: &EntryHandle) {
         if let Ok(identity) = entry.identity() {
             self.shared_files().files().shared.remove(&identity);
         }
@@ -140,7 +140,7 @@ impl Workspace {
     }
 
     /// Opens a file that was found, for the host to write to. `None` when others have it too.
-    pub(crate) fn write_to(&self, entry: &Entry) -> io::Result<Option<Writing>> {
+    pub(crate) fn write_to(&self, entry: &EntryHandle) -> io::Result<Option<Writing>> {
         let file = entry.write()?;
         let identity = entry.identity()?;
         let mut files = self.shared_files().files();
@@ -187,7 +187,7 @@ impl Workspace {
 
     /// Refuses something that belongs neither to the session nor to this user, where the host is root: code put it under a name at which
     /// the session's own was expected, to have it opened or given to itself.
-    pub(crate) fn refuse_foreign(&self, entry: &Entry) -> io::Result<()> {
+    pub(crate) fn refuse_foreign(&self, entry: &EntryHandle) -> io::Result<()> {
         let owner = self.directory().own_stat()?.st_uid;
         if !rustix::process::geteuid().is_root() || entry.stat_now()?.st_uid == owner {
             return Ok(());
@@ -198,7 +198,7 @@ impl Workspace {
     }
 
     /// Sets owner and permissions of something that the session, or the host for it, has made.
-    pub(crate) fn set_own_access(&self, entry: &Entry, access: Access) -> io::Result<()> {
+    pub(crate) fn set_own_access(&self, entry: &EntryHandle, access: Access) -> io::Result<()> {
         self.refuse_foreign(entry)?;
         entry.set_access(access)
     }

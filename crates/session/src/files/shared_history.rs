@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// A handle of the history. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct History {
+pub(crate) struct SharedHistory {
     files: Arc<Mutex<FileHistory>>,
 }
 
-impl History {
-    pub(crate) fn new(files: FileHistory) -> History {
-        History {
+impl SharedHistory {
+    pub(crate) fn new(files: FileHistory) -> SharedHistory {
+        SharedHistory {
             files: Arc::new(Mutex::new(files)),
         }
     }

@@ -6,7 +6,7 @@ use std::fs;
 use tempfile::TempDir;
 
 struct Scene {
-    history: History,
+    history: SharedHistory,
     workspace: Arc<Workspace>,
     _place: TempDir,
 }
@@ -25,7 +25,7 @@ impl Scene {
             ChangeNotice::Never,
         );
         Scene {
-            history: History::new(files),
+            history: SharedHistory::new(files),
             workspace,
             _place: place,
         }

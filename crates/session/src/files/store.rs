@@ -1,7 +1,7 @@
 //! Copies of files, in a directory of the session's, with the extended attributes that code may change.
 
-use crate::files::entry_state::{EntryState, Kind};
-use cellblock_sandbox::{Entry, Identity, Reach, private_directory, private_file};
+use crate::files::entry_state::{EntryState, TrackedKind};
+use cellblock_sandbox::{EntryHandle, Identity, Reach, private_directory, private_file};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl FileStore {
     }
 
     /// Copies a file that was found in a workspace. The copy is for the host alone, also where other users may read the original.
-    pub(crate) fn copy(&mut self, entry: &Entry) -> io::Result<Stored> {
+    pub(crate) fn copy(&mut self, entry: &EntryHandle) -> io::Result<Stored> {
         let source = entry.read()?;
         // One that grows as fast as it is copied has no end.
         let mut source = (&source).take(source.metadata()?.len());
@@ -68,7 +68,7 @@ impl FileStore {
     }
 
     /// Keeps a file that is about to lose its name, without a copy. The same file system must hold both.
-    pub(crate) fn link(&mut self, entry: &Entry) -> io::Result<Stored> {
+    pub(crate) fn link(&mut self, entry: &EntryHandle) -> io::Result<Stored> {
         let stored = self.place()?;
         entry.link_out(&stored.path)?;
         Ok(stored)
@@ -92,7 +92,7 @@ impl Stored {
     }
 
     /// Whether a file is the one that this copy was made from, so that going back may write into it: a process that has the file open then sees the old contents.
-    pub(crate) fn is_copy_of(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_copy_of(&self, entry: &EntryHandle) -> bool {
         let is_certain = |identity: &Identity| identity.is_certain() || entry.stat().st_nlink == 1;
         self.noted_original()
             .filter(is_certain)
@@ -105,7 +105,7 @@ impl Stored {
     }
 
     /// Notes which file has these contents: the one that was copied, or one that was made from the copy.
-    pub(crate) fn set_original(&self, entry: &Entry) {
+    pub(crate) fn set_original(&self, entry: &EntryHandle) {
         let mut original = self.original.lock().unwrap_or_else(PoisonError::into_inner);
         *original = entry.identity().ok();
     }
@@ -177,7 +177,7 @@ impl Attributes {
     }
 
     /// Reads the attributes of a plain file or a directory.
-    pub(crate) fn of(entry: &Entry) -> io::Result<Attributes> {
+    pub(crate) fn of(entry: &EntryHandle) -> io::Result<Attributes> {
         Attributes::read(open(entry)?.as_fd())
     }
 
@@ -223,7 +223,7 @@ impl Attributes {
     }
 
     /// Gives a plain file or a directory these attributes and no others. Before its permissions are set: an access list changes them.
-    pub(crate) fn put_back(&self, entry: &Entry) -> io::Result<()> {
+    pub(crate) fn put_back(&self, entry: &EntryHandle) -> io::Result<()> {
         let file = open(entry)?;
         let now = Attributes::read(file.as_fd())?;
         for name in now.values.keys() {
@@ -260,9 +260,9 @@ impl Fingerprint {
     }
 }
 
-fn open(entry: &Entry) -> io::Result<File> {
+fn open(entry: &EntryHandle) -> io::Result<File> {
     match EntryState::from_stat(entry.stat()).kind {
-        Kind::Directory => entry.read_directory(),
+        TrackedKind::Directory => entry.read_directory(),
         _ => entry.read(),
     }
 }

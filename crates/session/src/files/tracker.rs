@@ -1,8 +1,8 @@
 //! Changes of the files by a cell, and what the files take on disk, at a cost that grows with what changed.
 
 use crate::files::disk::Added;
-use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
-use crate::files::watch::{ChangedPaths, Listener, Watch, Watcher};
+use crate::files::entry_state::{EntryState, TrackedKind, WorkspaceListing};
+use crate::files::watch::{ChangeListener, ChangedPaths, Watch, Watcher};
 use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -91,7 +91,7 @@ impl Tracker {
     }
 
     /// Tells when something happens in the workspace.
-    pub(crate) fn listener(&self) -> Listener {
+    pub(crate) fn listener(&self) -> ChangeListener {
         self.watch.listener()
     }
 
@@ -115,7 +115,10 @@ impl Tracker {
         self.gather();
         self.pending == ChangedPaths::default()
             && self.left.is_empty()
-            && self.known.values().all(|seen| seen.kind != Kind::File)
+            && self
+                .known
+                .values()
+                .all(|seen| seen.kind != TrackedKind::File)
     }
 
     /// The paths of the files with these inodes.
@@ -123,7 +126,8 @@ impl Tracker {
         if inodes.is_empty() {
             return Vec::new();
         }
-        let is_wanted = |seen: &EntryState| seen.kind == Kind::File && inodes.contains(&seen.inode);
+        let is_wanted =
+            |seen: &EntryState| seen.kind == TrackedKind::File && inodes.contains(&seen.inode);
         let found = self.known.iter().filter(|(_, seen)| is_wanted(seen));
         found.map(|(path, _)| path.clone()).collect()
     }
@@ -323,7 +327,7 @@ impl Tracker {
         if old == seen {
             return;
         }
-        let is_file = |seen: &EntryState| seen.kind == Kind::File;
+        let is_file = |seen: &EntryState| seen.kind == TrackedKind::File;
         match (old.filter(is_file), seen.filter(is_file)) {
             (None, Some(new)) => push(&mut changes.files.created, path, new.bytes),
             (Some(_), Some(new)) => push(&mut changes.files.changed, path, new.bytes),
@@ -377,7 +381,7 @@ fn sizes(workspace: &Workspace, found: &WorkspaceListing) -> Vec<(PathBuf, u64)>
 }
 
 fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &EntryState) {
-    if seen.kind == Kind::File && !seen.has_one_name() {
+    if seen.kind == TrackedKind::File && !seen.has_one_name() {
         names.entry(seen.inode).or_default().insert(path.to_owned());
     }
 }

@@ -4,7 +4,7 @@
 //! home, and a pipe where a file is expected. So a path that leads into a workspace is followed only below it, and what the host writes never goes
 //! through a link at the end of a path.
 
-use cellblock_sandbox::{Confined, Entry, Links};
+use cellblock_sandbox::{Confined, EntryHandle, Links};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ fn write_below(directory: &Confined, path: &Path, mut contents: impl Read) -> io
     io::copy(&mut contents, &mut file).map(drop)
 }
 
-fn refuse_link(found: &Entry) -> io::Result<()> {
+fn refuse_link(found: &EntryHandle) -> io::Result<()> {
     match found.read_link() {
         Ok(_) => Err(io::Error::new(
             io::ErrorKind::InvalidInput,

@@ -1,11 +1,11 @@
 //! The workspace of a session: its directory, and what is in it.
 
-use crate::Error;
-use crate::files::entry_state::{EntryState, Kind, WorkspaceListing};
+use crate::files::entry_state::{EntryState, TrackedKind, WorkspaceListing};
 use crate::files::kept_workspaces::{KeptWorkspaces, hold_lock, remove_if_empty};
 use crate::files::shared_files::SharedFiles;
 use crate::files::store::{Attributes, Fingerprint};
-use cellblock_sandbox::{Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step};
+use crate::{Error, WorkspaceProblem};
+use cellblock_sandbox::{Budget, Closed, Confined, EntryHandle, FileSystem, Links, Stat, WalkStep};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -46,35 +46,28 @@ enum Origin {
 impl Workspace {
     /// A directory of the user's.
     pub(crate) fn in_user_directory(path: &Path) -> Result<Workspace, Error> {
-        let refuse = |problem: String| Error::Workspace {
-            path: path.to_owned(),
-            problem,
-        };
+        let refuse = |problem| Error::workspace(path, problem);
         let path = fs::canonicalize(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => refuse("it does not exist; create it first".into()),
-            _ => refuse(error.to_string()),
+            io::ErrorKind::NotFound => refuse(WorkspaceProblem::Missing),
+            _ => refuse(WorkspaceProblem::System(error)),
         })?;
         if path == Path::new("/") {
-            return Err(refuse("the root directory is no workspace".into()));
+            return Err(refuse(WorkspaceProblem::RootDirectory));
         }
         // From here on it is this directory, whatever its path leads to later.
         let directory = Confined::open_real(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotADirectory => refuse("it is not a directory".into()),
-            _ => refuse(error.to_string()),
+            io::ErrorKind::NotADirectory => refuse(WorkspaceProblem::NotADirectory),
+            _ => refuse(WorkspaceProblem::System(error)),
         })?;
         directory
             .check_writable()
             .map_err(|error| match error.kind() {
-                io::ErrorKind::ReadOnlyFilesystem => {
-                    refuse("it is on a read-only file system".into())
-                }
-                io::ErrorKind::PermissionDenied => {
-                    refuse("it cannot be written by this user".into())
-                }
+                io::ErrorKind::ReadOnlyFilesystem => refuse(WorkspaceProblem::ReadOnly),
+                io::ErrorKind::PermissionDenied => refuse(WorkspaceProblem::NotWritable),
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    refuse("its disk is full".into())
+                    refuse(WorkspaceProblem::DiskFull)
                 }
-                _ => refuse(error.to_string()),
+                _ => refuse(WorkspaceProblem::System(error)),
             })?;
         Workspace::of(path, directory, Origin::UserDirectory, Arc::default())
     }
@@ -86,10 +79,8 @@ impl Workspace {
 
     /// A directory for temporary files of a session, which goes with the session's own directory.
     pub(crate) fn temporary(path: &Path) -> Result<Workspace, Error> {
-        let directory = Confined::open_real(path).map_err(|error| Error::Workspace {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
+        let directory = Confined::open_real(path)
+            .map_err(|error| Error::workspace(path, WorkspaceProblem::System(error)))?;
         Workspace::of(path.to_owned(), directory, Origin::Fresh, Arc::default())
     }
 
@@ -128,10 +119,9 @@ impl Workspace {
         origin: Origin,
         shared_files: Arc<SharedFiles>,
     ) -> Result<Workspace, Error> {
-        let owner = directory.own_stat().map_err(|error| Error::Workspace {
-            path: path.clone(),
-            problem: error.to_string(),
-        })?;
+        let owner = directory
+            .own_stat()
+            .map_err(|error| Error::workspace(&path, WorkspaceProblem::System(error)))?;
         Ok(Workspace {
             _lock: hold_lock(&path),
             path,
@@ -173,7 +163,7 @@ impl Workspace {
         };
         self.directory
             .walk(Path::new(""), &mut budget, &mut |step| {
-                is_empty &= matches!(step, Step::Enters(..));
+                is_empty &= matches!(step, WalkStep::Enters(..));
             });
         is_empty
     }
@@ -212,7 +202,7 @@ impl Workspace {
                 return found;
             };
             let seen = self.note(&mut found, from, &stat);
-            if seen.kind != Kind::Directory {
+            if seen.kind != TrackedKind::Directory {
                 return found;
             }
         }
@@ -223,14 +213,14 @@ impl Workspace {
         };
         self.directory
             .walk(from, &mut budget, &mut |step| match step {
-                Step::Enters(path, directory) => {
+                WalkStep::Enters(path, directory) => {
                     found.enter(path, directory);
                     on_directory(path, directory);
                 }
-                Step::Finds(path, stat) => {
+                WalkStep::Finds(path, stat) => {
                     self.note(&mut found, path, stat);
                 }
-                Step::Leaves(path) => {
+                WalkStep::Leaves(path) => {
                     found.left.insert(path.to_owned());
                 }
             });
@@ -247,7 +237,7 @@ impl Workspace {
         /// XFS reserves at least this much for a file that grows.
         const MIN_RESERVED_BYTES: u64 = 64 << 10;
         let reserves_ahead = self.file_system.is_some_and(FileSystem::reserves_ahead);
-        let ahead = if reserves_ahead && seen.kind == Kind::File {
+        let ahead = if reserves_ahead && seen.kind == TrackedKind::File {
             seen.bytes + MIN_RESERVED_BYTES
         } else {
             0
@@ -277,7 +267,7 @@ impl Workspace {
     }
 
     /// Finds the entry at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
-    pub(crate) fn find(&self, path: &Path) -> Option<(Entry, EntryState)> {
+    pub(crate) fn find(&self, path: &Path) -> Option<(EntryHandle, EntryState)> {
         let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
         let seen = EntryState::from_stat(entry.stat());
         Some((entry, seen))

@@ -1,6 +1,6 @@
 //! How much of a cell a journal keeps.
 
-use crate::journal::record::Ended;
+use crate::journal::record::EndedRecord;
 use cellblock_protocol::{CellResult, Cut, MimeBundle, Truncated};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub const MAX_FILE_BYTES: u64 = 16 << 20;
 pub const MAX_JOURNAL_BYTES: u64 = 64 << 20;
 
 /// The part of a result that is kept. Only that part is copied: the caller waits for it.
-pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
+pub(super) fn ended(result: &CellResult, stands: u64) -> EndedRecord {
     let mut left_out = Vec::new();
     let mut cuts = result.truncated.clone().unwrap_or_default();
     let stdout = stream("stdout", &result.stdout, &mut cuts.stdout, &mut left_out);
@@ -65,7 +65,7 @@ pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
         isolation: result.isolation.clone(),
         isolation_note: result.isolation_note.clone(),
     };
-    Ended {
+    EndedRecord {
         cell: result.cell,
         stands,
         result,

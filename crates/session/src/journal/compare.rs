@@ -1,6 +1,6 @@
 //! A cell that is replayed: it gets the answers that it got the first time, and what it does is compared with what was recorded.
 
-use crate::journal::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use crate::journal::record::{CallOutcome, EndedRecord, InputAnswer, RecordedCall, RecordedInput};
 use cellblock_protocol::{CellError, CellResult, Cut, MimeBundle, ToolArguments, VariableChange};
 use serde::Serialize;
 use serde_json::Value;
@@ -33,9 +33,9 @@ impl fmt::Display for Difference {
 }
 
 /// Everything in which a result differs from the recorded one. Times, memory, and addresses in texts do not count.
-pub fn compare(recorded: &Ended, now: &CellResult) -> Vec<Difference> {
+pub fn compare(recorded: &EndedRecord, now: &CellResult) -> Vec<Difference> {
     let was = &recorded.result;
-    let mut found = Found {
+    let mut found = Comparison {
         cell: recorded.cell,
         differences: Vec::new(),
     };
@@ -59,12 +59,12 @@ pub fn compare(recorded: &Ended, now: &CellResult) -> Vec<Difference> {
     found.differences
 }
 
-struct Found {
+struct Comparison {
     cell: u64,
     differences: Vec<Difference>,
 }
 
-impl Found {
+impl Comparison {
     fn check(&mut self, what: &str, was: impl AsRef<str>, is: impl AsRef<str>) {
         let (was, is) = (
             without_addresses(was.as_ref()),
@@ -207,72 +207,74 @@ fn without_addresses(text: &str) -> String {
 
 /// The recorded answers of one cell that were not given yet.
 #[derive(Debug)]
-pub struct Answers {
+pub struct RecordedAnswers {
     calls: VecDeque<RecordedCall>,
     inputs: VecDeque<RecordedInput>,
 }
 
 /// An answer, and how the question differs from the recorded one.
 #[derive(Debug)]
-pub struct Answer<T> {
+pub struct ReplayedAnswer<T> {
     /// The answer for the code.
     pub outcome: Result<T, String>,
     /// In which way the call or the question is another one than was recorded, if it is.
     pub mismatch: Option<String>,
 }
 
-impl<T> Answer<T> {
-    fn plain(outcome: Result<T, String>) -> Answer<T> {
-        Answer {
+impl<T> ReplayedAnswer<T> {
+    fn plain(outcome: Result<T, String>) -> ReplayedAnswer<T> {
+        ReplayedAnswer {
             outcome,
             mismatch: None,
         }
     }
 
-    fn mismatched(text: String) -> Answer<T> {
-        Answer {
+    fn mismatched(text: String) -> ReplayedAnswer<T> {
+        ReplayedAnswer {
             outcome: Err(format!("replayed: {text}")),
             mismatch: Some(text),
         }
     }
 }
 
-impl Answers {
+impl RecordedAnswers {
     /// All that a cell was answered.
-    pub fn new(ended: &Ended) -> Answers {
-        Answers {
+    pub fn new(ended: &EndedRecord) -> RecordedAnswers {
+        RecordedAnswers {
             calls: ended.calls.iter().cloned().collect(),
             inputs: ended.inputs.iter().cloned().collect(),
         }
     }
 
     /// The first recorded call with this name and these arguments: calls at the same time may come in another order.
-    pub fn call(&mut self, name: &str, arguments: &ToolArguments) -> Answer<Value> {
+    pub fn call(&mut self, name: &str, arguments: &ToolArguments) -> ReplayedAnswer<Value> {
         let same = |call: &RecordedCall| call.name == name && call.arguments == *arguments;
         let found = self.calls.iter().position(same);
         let Some(call) = found.and_then(|at| self.calls.remove(at)) else {
-            return Answer::mismatched(format!(
+            return ReplayedAnswer::mismatched(format!(
                 "no call of {name} with {} was recorded",
                 arguments.as_json()
             ));
         };
         match call.outcome {
-            CallOutcome::Result(value) => Answer::plain(Ok(value)),
-            CallOutcome::Error(message) => Answer::plain(Err(message)),
-            CallOutcome::NotKept(bytes) => Answer::mismatched(format!(
+            CallOutcome::Result(value) => ReplayedAnswer::plain(Ok(value)),
+            CallOutcome::Error(message) => ReplayedAnswer::plain(Err(message)),
+            CallOutcome::NotKept(bytes) => ReplayedAnswer::mismatched(format!(
                 "the answer of {name} was too large for the journal ({bytes} bytes)"
             )),
-            CallOutcome::Unanswered => Answer::mismatched(format!("{name} was not answered then")),
+            CallOutcome::Unanswered => {
+                ReplayedAnswer::mismatched(format!("{name} was not answered then"))
+            }
         }
     }
 
     /// The next recorded answer to a question.
-    pub fn input(&mut self, prompt: &str) -> Answer<String> {
+    pub fn input(&mut self, prompt: &str) -> ReplayedAnswer<String> {
         match self.inputs.pop_front() {
             Some(input) => {
                 let changed = (input.prompt != prompt)
                     .then(|| format!("the question was {:?}, is {prompt:?}", input.prompt));
-                Answer {
+                ReplayedAnswer {
                     outcome: match input.answer {
                         InputAnswer::Text(text) => Ok(text),
                         InputAnswer::Error(reason) => Err(reason),
@@ -280,7 +282,7 @@ impl Answers {
                     mismatch: changed,
                 }
             }
-            None => Answer::mismatched(format!("no answer to {prompt:?} was recorded")),
+            None => ReplayedAnswer::mismatched(format!("no answer to {prompt:?} was recorded")),
         }
     }
 

@@ -1,9 +1,9 @@
 //! A private copy of a user's directory, for replaying cells in it.
 
-use crate::Error;
-use crate::files::entry_state::{Kind, WorkspaceListing};
+use crate::files::entry_state::{TrackedKind, WorkspaceListing};
 use crate::files::fork_copy::Copies;
 use crate::files::workspace::Workspace;
+use crate::{Error, WorkspaceProblem};
 use cellblock_sandbox::{Confined, Links};
 use std::io;
 use std::path::Path;
@@ -18,10 +18,7 @@ pub const MAX_COPIED_ENTRIES: usize = 100_000;
 pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     // The path was a real one when it was recorded.
     if from.canonicalize().is_ok_and(|real| real != from) {
-        return Err(Error::Workspace {
-            path: from.to_owned(),
-            problem: "a link leads elsewhere from there by now".to_owned(),
-        });
+        return Err(Error::workspace(from, WorkspaceProblem::LeadsElsewhere));
     }
     let source = Workspace::in_user_directory(from)?;
     let WorkspaceListing {
@@ -31,14 +28,9 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     } = source.walk(Path::new(""), &mut |_, _| {});
     let bytes: u64 = found.values().map(|seen| seen.bytes).sum();
     if bytes > MAX_COPIED_BYTES || found.len() > MAX_COPIED_ENTRIES || !left.is_empty() {
-        return Err(Error::Workspace {
-            path: from.to_owned(),
-            problem: format!(
-                "it has {} entries with {} MB, too much to be copied",
-                found.len(),
-                bytes / 1_000_000
-            ),
-        });
+        let entries = found.len();
+        let problem = WorkspaceProblem::TooLargeToCopy { entries, bytes };
+        return Err(Error::workspace(from, problem));
     }
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -53,8 +45,11 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     // A directory comes before what is in it: its path is shorter, and so sorted first.
     for (path, seen) in &found {
         let copied = match seen.kind {
-            Kind::Directory => target.make_directories(path, Links::AreNotFollowed),
-            Kind::Link | Kind::File | Kind::Pipe | Kind::SocketOrDevice => copies.copy(path, seen),
+            TrackedKind::Directory => target.make_directories(path, Links::AreNotFollowed),
+            TrackedKind::Link
+            | TrackedKind::File
+            | TrackedKind::Pipe
+            | TrackedKind::SocketOrDevice => copies.copy(path, seen),
         };
         copied.map_err(failed(path))?;
     }

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 
-fn closed() -> Record {
-    Record::Closed {
+fn closed() -> JournalRecord {
+    JournalRecord::Closed {
         reason: "it was closed".to_owned(),
     }
 }
@@ -76,7 +76,7 @@ fn a_fork_begins_with_what_happened_before_and_goes_its_own_way() {
         first.write(1.0, record).unwrap();
     }
     let mut second = first.fork(paths[1].clone()).unwrap();
-    let forked = Record::Forked {
+    let forked = JournalRecord::Forked {
         session: "copy".to_owned(),
         from: "default".to_owned(),
         cell: 1,

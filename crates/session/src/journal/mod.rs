@@ -13,17 +13,17 @@ pub(crate) mod samples;
 mod summary;
 mod writer;
 
-pub use compare::{Answer, Answers, Difference, compare};
+pub use compare::{Difference, RecordedAnswers, ReplayedAnswer, compare};
 pub use copying::{MAX_COPIED_BYTES, MAX_COPIED_ENTRIES, copy_directory};
 pub use directory::{
     JournalError, JournalFile, Journals, MAX_JOURNALS, MAX_JOURNALS_BYTES, Summary,
 };
 pub use reader::{Journal, SessionFate};
 pub use record::{
-    CallOutcome, Ended, InputAnswer, Line, Opened, PythonUsed, Record, RecordedCall, RecordedInput,
-    VERSION,
+    CallOutcome, EndedRecord, InputAnswer, JournalLine, JournalRecord, OpenedRecord, PythonUsed,
+    RecordedCall, RecordedInput, VERSION,
 };
 pub(crate) use recorder::{CellRecord, Recorder, SessionJournal, begin};
 pub use recorder::{JournalSink, JournalStatus};
-pub use summary::{CellFate, CellSummary, JournalSummary, Step};
+pub use summary::{CellFate, CellSummary, JournalStep, JournalSummary};
 pub(crate) use writer::weight_of;

@@ -1,9 +1,10 @@
 //! The tool calls and requests for input of one cell with their answers: a replay must answer the same.
 
 use crate::journal::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
-use crate::journal::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use crate::journal::record::{CallOutcome, EndedRecord, InputAnswer, RecordedCall, RecordedInput};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use std::collections::HashMap;
+use std::time::Duration;
 use std::time::Instant;
 
 /// What a journal has in the place of a password.
@@ -14,7 +15,7 @@ const PASSWORD_NOT_KEPT: &str = "the answer was a password, which is not recorde
 pub(super) struct CellNotes {
     calls: Vec<RecordedCall>,
     inputs: Vec<RecordedInput>,
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<String, UnansweredRequest>,
     bytes: usize,
     /// Calls and questions that there was no room for.
     missed: u64,
@@ -22,7 +23,7 @@ pub(super) struct CellNotes {
 
 /// The call or request that an answer belongs to.
 #[derive(Debug)]
-enum Waiting {
+enum UnansweredRequest {
     Call { index: usize, since: Instant },
     Input { index: usize },
 }
@@ -39,7 +40,7 @@ impl CellNotes {
                 if !self.has_room(call.len() + name.len() + arguments.as_json().len()) {
                     return;
                 }
-                let waiting = Waiting::Call {
+                let waiting = UnansweredRequest::Call {
                     index: self.calls.len(),
                     since: Instant::now(),
                 };
@@ -47,7 +48,7 @@ impl CellNotes {
                 self.calls.push(RecordedCall {
                     name: name.clone(),
                     arguments: arguments.clone(),
-                    ms: 0.0,
+                    time: Duration::ZERO,
                     outcome: CallOutcome::Unanswered,
                 });
             }
@@ -64,7 +65,8 @@ impl CellNotes {
                 let unanswered = match password {
                     true => PASSWORD_NOT_KEPT,
                     false => {
-                        self.waiting.insert(call.clone(), Waiting::Input { index });
+                        self.waiting
+                            .insert(call.clone(), UnansweredRequest::Input { index });
                         "it was not answered"
                     }
                 };
@@ -81,7 +83,8 @@ impl CellNotes {
     pub(super) fn answered(&mut self, answer: &ToHead) {
         match answer {
             ToHead::ToolResult { call, outcome } => {
-                let Some(Waiting::Call { index, since }) = self.waiting.remove(call) else {
+                let Some(UnansweredRequest::Call { index, since }) = self.waiting.remove(call)
+                else {
                     return;
                 };
                 let size = match outcome {
@@ -92,7 +95,7 @@ impl CellNotes {
                 let Some(call) = self.calls.get_mut(index) else {
                     return;
                 };
-                call.ms = since.elapsed().as_secs_f64() * 1e3;
+                call.time = since.elapsed();
                 call.outcome = match outcome {
                     _ if !fits => CallOutcome::NotKept(size as u64),
                     Ok(value) => CallOutcome::Result(value.clone()),
@@ -103,7 +106,7 @@ impl CellNotes {
                 }
             }
             ToHead::Input { call, outcome } => {
-                let Some(Waiting::Input { index }) = self.waiting.remove(call) else {
+                let Some(UnansweredRequest::Input { index }) = self.waiting.remove(call) else {
                     return;
                 };
                 if let Some(input) = self.inputs.get_mut(index) {
@@ -140,7 +143,7 @@ impl CellNotes {
     }
 
     /// Adds them to the record of the cell.
-    pub(super) fn complete(self, ended: &mut Ended) {
+    pub(super) fn complete(self, ended: &mut EndedRecord) {
         let large = |call: &RecordedCall| match &call.outcome {
             CallOutcome::NotKept(bytes) => {
                 Some(format!("the answer of {}, {bytes} bytes", call.name))
@@ -169,7 +172,7 @@ impl CellNotes {
 }
 
 /// About what the calls of a cell take in memory.
-pub(super) fn weight(ended: &Ended) -> usize {
+pub(super) fn weight(ended: &EndedRecord) -> usize {
     let of_call = |call: &RecordedCall| {
         let answer = match &call.outcome {
             CallOutcome::Result(value) => bounds::weight(value),

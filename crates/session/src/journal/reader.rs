@@ -2,7 +2,9 @@
 
 use crate::journal::directory::JournalError;
 use crate::journal::directory::JournalFile;
-use crate::journal::record::{CallOutcome, Ended, Line, Opened, Record, VERSION};
+use crate::journal::record::{
+    CallOutcome, EndedRecord, JournalLine, JournalRecord, OpenedRecord, VERSION,
+};
 use cellblock_protocol::{ToolCall, ToolOutcome};
 use cellblock_records::{LineReader, NextLine, id_of, is_locked};
 use std::fs::File;
@@ -24,11 +26,11 @@ pub struct Journal {
     /// The workspace of the session, as a path of the host.
     pub workspace: PathBuf,
     /// The first record: how the session was opened.
-    pub opened: Opened,
+    pub opened: OpenedRecord,
     /// The time when the session was opened, in seconds since 1970.
     pub opened_at: f64,
     /// All lines after the first, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// Whether the session is alive, was closed, or died with its host.
     pub fate: SessionFate,
     /// Why something is missing in the journal, if something is.
@@ -83,17 +85,17 @@ impl Journal {
     /// The journal that these records make, in order. It has no file: `id` stands for one in messages.
     pub fn from_records(
         id: &str,
-        records: impl IntoIterator<Item = Record>,
+        records: impl IntoIterator<Item = JournalRecord>,
     ) -> Result<Journal, JournalError> {
         let numbered = (0..).zip(records);
-        let line = |(n, record)| Line { n, at: 0.0, record };
+        let line = |(n, record)| JournalLine { n, at: 0.0, record };
         let lines = numbered.map(line).collect();
         Journal::from_lines(Path::new(id), lines, None, false)
     }
 
     fn from_lines(
         path: &Path,
-        lines: Vec<Line>,
+        lines: Vec<JournalLine>,
         broken: Option<String>,
         is_alive: bool,
     ) -> Result<Journal, JournalError> {
@@ -103,9 +105,9 @@ impl Journal {
         };
         let mut lines = lines.into_iter();
         let (opened_at, opened) = match lines.next() {
-            Some(Line {
+            Some(JournalLine {
                 at,
-                record: Record::Opened(opened),
+                record: JournalRecord::Opened(opened),
                 ..
             }) => (at, *opened),
             Some(_) => return Err(no_journal("its first line does not open a session".into())),
@@ -135,18 +137,18 @@ impl Journal {
         };
         for line in &mut journal.lines {
             match &mut line.record {
-                Record::Ended(ended) => put_calls_back(ended),
-                Record::Closed { reason } if !is_alive => {
+                JournalRecord::Ended(ended) => put_calls_back(ended),
+                JournalRecord::Closed { reason } if !is_alive => {
                     journal.fate = SessionFate::Ended(reason.clone());
                 }
                 // Of a session and its fork, the end is the fork's.
-                Record::Forked {
+                JournalRecord::Forked {
                     session, workspace, ..
                 } => {
                     journal.session.clone_from(session);
                     journal.workspace.clone_from(workspace);
                 }
-                Record::Stopped { reason } => {
+                JournalRecord::Stopped { reason } => {
                     journal
                         .incomplete
                         .get_or_insert_with(|| format!("it was not written to the end: {reason}"));
@@ -159,12 +161,12 @@ impl Journal {
 }
 
 /// The lines that are whole, and what is wrong with the first that is not.
-pub(super) fn read_lines(input: impl BufRead) -> io::Result<(Vec<Line>, Option<String>)> {
+pub(super) fn read_lines(input: impl BufRead) -> io::Result<(Vec<JournalLine>, Option<String>)> {
     let mut reader = LineReader::new(input, MAX_READ_BYTES);
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<JournalLine> = Vec::new();
     loop {
         let number = lines.len() + 1;
-        let problem = match reader.next_line::<Line>()? {
+        let problem = match reader.next_line::<JournalLine>()? {
             NextLine::End => return Ok((lines, None)),
             NextLine::Whole { value, .. } if value.n == lines.len() as u64 => {
                 lines.push(value);
@@ -181,12 +183,12 @@ pub(super) fn read_lines(input: impl BufRead) -> io::Result<(Vec<Line>, Option<S
 }
 
 /// A journal has the calls once; a result has them too.
-fn put_calls_back(ended: &mut Ended) {
+fn put_calls_back(ended: &mut EndedRecord) {
     let call = |(at, call): (usize, &super::RecordedCall)| ToolCall {
         call: format!("c{}", at + 1),
         name: call.name.clone(),
         arguments: call.arguments.clone(),
-        ms: call.ms,
+        time: call.time,
         outcome: match call.outcome {
             CallOutcome::Result(_) | CallOutcome::NotKept(_) => ToolOutcome::Ok,
             CallOutcome::Error(_) => ToolOutcome::Error,

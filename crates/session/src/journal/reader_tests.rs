@@ -1,6 +1,6 @@
 use super::*;
 use crate::journal::samples::{begun, ended, kept, opened, text};
-use crate::journal::{CellFate, RecordedCall, Step};
+use crate::journal::{CellFate, JournalStep, RecordedCall};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn read(text: &[u8]) -> Result<Journal, JournalError> {
     Journal::from_lines(Path::new("/j/abc.jsonl"), lines, broken, false)
 }
 
-fn journal(records: Vec<Record>) -> Journal {
+fn journal(records: Vec<JournalRecord>) -> Journal {
     read(&text([vec![opened()], records].concat())).unwrap()
 }
 
@@ -22,24 +22,24 @@ fn fates(journal: &Journal) -> Vec<(u64, CellFate)> {
 
 fn steps(journal: &Journal) -> Vec<String> {
     let summary = journal.summary();
-    let word = |step: Step<'_>| match step {
-        Step::Cell(cell) => format!("cell {}", cell.number),
-        Step::Seed(_) => "seed".to_owned(),
-        Step::Tools(_) => "tools".to_owned(),
-        Step::Reset => "reset".to_owned(),
-        Step::PutFile(path, ..) => format!("put {path}"),
+    let word = |step: JournalStep<'_>| match step {
+        JournalStep::Cell(cell) => format!("cell {}", cell.number),
+        JournalStep::Seed(_) => "seed".to_owned(),
+        JournalStep::Tools(_) => "tools".to_owned(),
+        JournalStep::Reset => "reset".to_owned(),
+        JournalStep::PutFile(path, ..) => format!("put {path}"),
     };
     summary.steps().map(word).collect()
 }
 
-fn seeded() -> Record {
-    Record::Seeded {
+fn seeded() -> JournalRecord {
+    JournalRecord::Seeded {
         variables: Map::from_iter([("n".to_owned(), json!(3))]),
     }
 }
 
-fn put(path: &str) -> Record {
-    Record::PutFile {
+fn put(path: &str) -> JournalRecord {
+    JournalRecord::PutFile {
         path: path.to_owned(),
         bytes: 2,
         contents: Some(Arc::new(vec![0, 255])),
@@ -49,15 +49,15 @@ fn put(path: &str) -> Record {
 #[test]
 fn what_was_written_is_read() {
     let mut call = ended(2, "success", "kept", 2);
-    if let Record::Ended(ended) = &mut call {
+    if let JournalRecord::Ended(ended) = &mut call {
         ended.calls.push(RecordedCall {
             name: "lookup".to_owned(),
             arguments: Map::from_iter([("q".to_owned(), json!("x"))]).into(),
-            ms: 0.5,
+            time: std::time::Duration::from_micros(500),
             outcome: CallOutcome::Result(json!(null)),
         });
     }
-    let closed = Record::Closed {
+    let closed = JournalRecord::Closed {
         reason: "it was closed".to_owned(),
     };
     let records = [&kept(1)[..], &[put("a"), seeded(), begun(2), call, closed]].concat();
@@ -76,14 +76,18 @@ fn what_was_written_is_read() {
             &None
         )
     );
-    let mut read: Vec<Record> = journal
+    let mut read: Vec<JournalRecord> = journal
         .lines
         .iter()
         .map(|line| line.record.clone())
         .collect();
-    if let Record::Ended(ended) = &mut read[5] {
+    if let JournalRecord::Ended(ended) = &mut read[5] {
         let calls = std::mem::take(&mut ended.result.tool_calls);
         assert_eq!(calls[0].name, "lookup");
+        let json = serde_json::to_string(&ended.calls[0]).unwrap();
+        let expected =
+            r#"{"name":"lookup","arguments":{"q":"x"},"ms":0.5,"outcome":{"result":null}}"#;
+        assert_eq!(json, expected);
     }
     assert_eq!(read, records);
 }
@@ -137,7 +141,7 @@ fn a_cell_that_ran_when_the_host_died_is_begun_and_not_ended() {
 
 #[test]
 fn undo_takes_back_cells_and_what_came_after_them_but_no_file_of_the_host() {
-    let undone = Record::Undone {
+    let undone = JournalRecord::Undone {
         count: 1,
         stands: 1,
     };
@@ -145,7 +149,7 @@ fn undo_takes_back_cells_and_what_came_after_them_but_no_file_of_the_host() {
         &kept(1)[..],
         &[seeded()],
         &kept(2),
-        &[put("a"), Record::Reset],
+        &[put("a"), JournalRecord::Reset],
     ]
     .concat();
     let journal = journal([&between[..], &[undone], &kept(3)].concat());
@@ -215,7 +219,7 @@ proptest! {
         spots in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {
-        let undone = Record::Undone { count: 1, stands: 0 };
+        let undone = JournalRecord::Undone { count: 1, stands: 0 };
         let mut bytes = text([&[opened()][..], &kept(1), &[put("a"), seeded(), undone], &kept(2)].concat());
         for (at, byte) in spots {
             let at = at.index(bytes.len());

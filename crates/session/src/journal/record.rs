@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{
-    CellResult, Seed, SessionOptions, ToolArguments, ToolSpec, optional_seconds,
+    CellResult, Seed, SessionOptions, ToolArguments, ToolSpec,
+    duration_json::{milliseconds, optional_seconds},
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -17,14 +18,14 @@ use std::time::Duration;
 pub const VERSION: u32 = 1;
 
 /// One line of a journal.
-pub type Line = cellblock_records::Line<Record>;
+pub type JournalLine = cellblock_records::RecordLine<JournalRecord>;
 
 /// Something that happened in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// The session began. Always the first.
-    Opened(Box<Opened>),
+    Opened(Box<OpenedRecord>),
     /// A cell began. When no `ended` follows, the host died while it ran.
     Begun {
         /// The number of the cell.
@@ -55,7 +56,7 @@ pub enum Record {
         key: Option<String>,
     },
     /// A cell ended.
-    Ended(Box<Ended>),
+    Ended(Box<EndedRecord>),
     /// Variables were bound.
     Seeded {
         /// The variables.
@@ -115,7 +116,7 @@ pub enum Record {
 
 /// How a session began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenedRecord {
     /// The form of the records.
     pub version: u32,
     /// The version of Cellblock.
@@ -149,7 +150,7 @@ pub struct PythonUsed {
 
 /// How a cell ended, with all that came to it from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedRecord {
     /// The number of the cell.
     pub cell: u64,
     /// The cell after which the state stood then: this one, when it was kept.
@@ -174,8 +175,9 @@ pub struct RecordedCall {
     pub name: String,
     /// The arguments of the call.
     pub arguments: ToolArguments,
-    /// Milliseconds from the call to its answer.
-    pub ms: f64,
+    /// The time from the call to its answer. In JSON: `ms`, milliseconds.
+    #[serde(rename = "ms", with = "milliseconds")]
+    pub time: Duration,
     /// The answer.
     pub outcome: CallOutcome,
 }

@@ -6,8 +6,8 @@ use crate::journal::bounds;
 use crate::journal::directory::JournalError;
 use crate::journal::notes::CellNotes;
 use crate::journal::reader::Journal;
-use crate::journal::record::{Ended, Opened, PythonUsed, Record, VERSION};
-use crate::journal::writer::{Key, Listener, Message, WriterThread};
+use crate::journal::record::{EndedRecord, JournalRecord, OpenedRecord, PythonUsed, VERSION};
+use crate::journal::writer::{Key, StopListener, WriterMessage, WriterThread};
 use crate::live::LiveSession;
 use crate::runtime::RuntimeState;
 use cellblock_protocol::guest::{FromHead, ToHead};
@@ -46,8 +46,8 @@ struct OpenJournal {
     id: String,
     path: PathBuf,
     writer: Arc<WriterThread>,
-    listener: Listener,
-    opened: Opened,
+    listener: StopListener,
+    opened: OpenedRecord,
     /// Where each record must be before the session goes on, if the session was given such a place.
     sink: OnceLock<Arc<dyn JournalSink>>,
 }
@@ -55,27 +55,27 @@ struct OpenJournal {
 /// A second place for the records of a session, which a session waits for: see [`Session::commit_to`](crate::Session::commit_to).
 pub trait JournalSink: fmt::Debug + Send + Sync {
     /// Keeps a record for the next [`commit`](JournalSink::commit). The session does not wait for it.
-    fn note(&self, record: Record);
+    fn note(&self, record: JournalRecord);
 
     /// Stores a record, after all that were noted before. The session answers its caller once this returns.
     ///
     /// An error ends the session, for this reason: its memory holds what is not recorded.
     fn commit(
         &self,
-        record: Record,
+        record: JournalRecord,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
 impl Recorder {
     /// Begins a journal in this directory. There is a file once something happened.
-    pub(crate) fn open(directory: &Path, opened: Opened, logs: &SessionEvents) -> Recorder {
+    pub(crate) fn open(directory: &Path, opened: OpenedRecord, logs: &SessionEvents) -> Recorder {
         let writer = WriterThread::shared();
         let inner = OpenJournal::new(directory, opened.session.clone(), opened, writer, logs);
-        let is_accepted = inner.writer.send(Message::Open {
+        let is_accepted = inner.writer.send(WriterMessage::Open {
             key: inner.key,
             path: inner.path.clone(),
             at: seconds_since_1970(),
-            opened: Record::Opened(Box::new(inner.opened.clone())),
+            opened: JournalRecord::Opened(Box::new(inner.opened.clone())),
             listener: inner.listener.clone(),
         });
         inner.check(is_accepted);
@@ -100,12 +100,12 @@ impl Recorder {
         let directory = parent.path.parent().unwrap_or(Path::new("."));
         let (opened, writer) = (parent.opened.clone(), Arc::clone(&parent.writer));
         let inner = OpenJournal::new(directory, session.to_owned(), opened, writer, logs);
-        let is_accepted = inner.writer.send(Message::Fork {
+        let is_accepted = inner.writer.send(WriterMessage::Fork {
             key: inner.key,
             from: parent.key,
             path: inner.path.clone(),
             at: seconds_since_1970(),
-            forked: Record::Forked {
+            forked: JournalRecord::Forked {
                 session: session.to_owned(),
                 from: parent.listener.session.clone(),
                 cell,
@@ -134,7 +134,7 @@ impl Recorder {
     }
 
     /// Records something.
-    pub(crate) fn note(&self, record: Record) {
+    pub(crate) fn note(&self, record: JournalRecord) {
         let Some(inner) = &self.inner else {
             return;
         };
@@ -146,7 +146,7 @@ impl Recorder {
 
     /// Records something, and waits until the record is in the session's second place, if the session has one. An error says why the
     /// session must end.
-    pub(crate) async fn commit(&self, record: Record) -> Result<(), String> {
+    pub(crate) async fn commit(&self, record: JournalRecord) -> Result<(), String> {
         let Some(inner) = &self.inner else {
             return Ok(());
         };
@@ -165,7 +165,7 @@ impl Recorder {
     /// Records that the host wrote a file.
     pub(crate) async fn put_file(&self, path: &str, contents: Arc<Vec<u8>>) -> Result<(), String> {
         let bytes = contents.len() as u64;
-        let record = Record::PutFile {
+        let record = JournalRecord::PutFile {
             path: path.to_owned(),
             bytes,
             contents: (bytes <= bounds::MAX_FILE_BYTES).then_some(contents),
@@ -181,14 +181,14 @@ impl Recorder {
     }
 
     /// All records so far. Without a journal there are none.
-    pub(crate) async fn records(&self) -> Result<Vec<Record>, JournalError> {
+    pub(crate) async fn records(&self) -> Result<Vec<JournalRecord>, JournalError> {
         let Some(inner) = &self.inner else {
             return Ok(Vec::new());
         };
         let (done, written) = oneshot::channel();
-        inner.writer.send(Message::Flush { done });
+        inner.writer.send(WriterMessage::Flush { done });
         let _ = written.await;
-        let opened = Record::Opened(Box::new(inner.opened.clone()));
+        let opened = JournalRecord::Opened(Box::new(inner.opened.clone()));
         let path = inner.path.clone();
         let read = tokio::task::spawn_blocking(move || match path.exists() {
             true => Journal::read(&path).map(|journal| journal.lines),
@@ -220,7 +220,7 @@ impl OpenJournal {
     fn new(
         directory: &Path,
         session: String,
-        opened: Opened,
+        opened: OpenedRecord,
         writer: Arc<WriterThread>,
         logs: &SessionEvents,
     ) -> OpenJournal {
@@ -230,7 +230,7 @@ impl OpenJournal {
             path: RecordDirectory::new(directory).file_path(&id),
             id,
             writer,
-            listener: Listener {
+            listener: StopListener {
                 session,
                 stopped: Arc::new(OnceLock::new()),
                 logs: logs.clone(),
@@ -240,7 +240,7 @@ impl OpenJournal {
         }
     }
 
-    fn write(&self, record: Record) {
+    fn write(&self, record: JournalRecord) {
         if self.listener.stopped.get().is_none() {
             self.check(self.writer.write(self.key, seconds_since_1970(), record));
         }
@@ -253,11 +253,11 @@ impl OpenJournal {
         }
     }
 
-    fn close_message(&self, reason: &str, done: Option<oneshot::Sender<()>>) -> Message {
-        Message::Close {
+    fn close_message(&self, reason: &str, done: Option<oneshot::Sender<()>>) -> WriterMessage {
+        WriterMessage::Close {
             key: self.key,
             at: seconds_since_1970(),
-            closed: Record::Closed {
+            closed: JournalRecord::Closed {
                 reason: reason.to_owned(),
             },
             done,
@@ -285,7 +285,7 @@ pub(crate) struct SessionJournal {
 /// The record of a cell that ended.
 #[derive(Debug)]
 pub(crate) struct CellRecord {
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndedRecord,
     /// Why the record does not hold every answer that the cell got, if that is so.
     pub(crate) gap: Option<String>,
 }
@@ -304,7 +304,7 @@ impl SessionJournal {
             ToHead::Run { cell, .. } => {
                 self.notes = CellNotes::default();
                 if self.recorder.is_on() {
-                    self.recorder.note(Record::Begun {
+                    self.recorder.note(JournalRecord::Begun {
                         cell: *cell,
                         code: of.code.clone(),
                         timeout: of.timeout,
@@ -343,39 +343,42 @@ impl SessionJournal {
     }
 
     /// Brings the record of a cell to the second place for records, if the session has one. An error says why the session must end.
-    pub(crate) async fn commit_cell(&self, ended: &Ended) -> Result<(), String> {
+    pub(crate) async fn commit_cell(&self, ended: &EndedRecord) -> Result<(), String> {
         match self.recorder.sink() {
-            Some(sink) => sink.commit(Record::Ended(Box::new(ended.clone()))).await,
+            Some(sink) => {
+                sink.commit(JournalRecord::Ended(Box::new(ended.clone())))
+                    .await
+            }
             None => Ok(()),
         }
     }
 
     /// Writes the record of a cell down.
-    pub(crate) fn cell(&self, ended: &Ended) {
+    pub(crate) fn cell(&self, ended: &EndedRecord) {
         if let Some(inner) = &self.recorder.inner {
-            inner.write(Record::Ended(Box::new(ended.clone())));
+            inner.write(JournalRecord::Ended(Box::new(ended.clone())));
         }
     }
 
     /// The record of an operation. The caller notes it when the operation is done.
-    pub(crate) fn operation(&self, message: &ToHead) -> Option<Record> {
+    pub(crate) fn operation(&self, message: &ToHead) -> Option<JournalRecord> {
         if !self.recorder.is_on() {
             return None;
         }
         match message {
-            ToHead::Seed { variables, .. } => Some(Record::Seeded {
+            ToHead::Seed { variables, .. } => Some(JournalRecord::Seeded {
                 variables: variables.clone(),
             }),
-            ToHead::Tools { tools, .. } => Some(Record::Tools {
+            ToHead::Tools { tools, .. } => Some(JournalRecord::Tools {
                 tools: tools.clone(),
             }),
-            ToHead::Reset { .. } => Some(Record::Reset),
+            ToHead::Reset { .. } => Some(JournalRecord::Reset),
             _ => None,
         }
     }
 
     /// Writes down what [`operation`](Self::operation) gave, and brings it to the second place first.
-    pub(crate) async fn commit(&self, record: Option<Record>) -> Result<(), String> {
+    pub(crate) async fn commit(&self, record: Option<JournalRecord>) -> Result<(), String> {
         match record {
             Some(record) => self.recorder.commit(record).await,
             None => Ok(()),
@@ -408,7 +411,7 @@ pub(crate) fn begin(
         Journaling::On => state.join("journals"),
         Journaling::In(directory) => directory.clone(),
     };
-    let opened = Opened {
+    let opened = OpenedRecord {
         version: VERSION,
         cellblock: env!("CARGO_PKG_VERSION").to_owned(),
         session: options.session.clone().unwrap_or_default(),

@@ -1,13 +1,15 @@
 //! Records for tests.
 
-use crate::journal::record::{Ended, Line, Opened, PythonUsed, Record, VERSION};
+use crate::journal::record::{
+    EndedRecord, JournalLine, JournalRecord, OpenedRecord, PythonUsed, VERSION,
+};
 use cellblock_protocol::{CellResult, SessionOptions};
 use serde_json::json;
 use std::path::PathBuf;
 
 /// A session that was opened.
-pub(super) fn opened() -> Record {
-    Record::Opened(Box::new(Opened {
+pub(super) fn opened() -> JournalRecord {
+    JournalRecord::Opened(Box::new(OpenedRecord {
         version: VERSION,
         cellblock: "0.1.0".to_owned(),
         session: "default".to_owned(),
@@ -25,8 +27,8 @@ pub(super) fn opened() -> Record {
 }
 
 /// A cell that began.
-pub(super) fn begun(cell: u64) -> Record {
-    Record::Begun {
+pub(super) fn begun(cell: u64) -> JournalRecord {
+    JournalRecord::Begun {
         cell,
         code: format!("x = {cell}"),
         timeout: None,
@@ -39,8 +41,8 @@ pub(super) fn begun(cell: u64) -> Record {
 }
 
 /// A cell that ended like this, and where the state stood then.
-pub(super) fn ended(cell: u64, status: &str, outcome: &str, stands: u64) -> Record {
-    Record::Ended(Box::new(Ended {
+pub(super) fn ended(cell: u64, status: &str, outcome: &str, stands: u64) -> JournalRecord {
+    JournalRecord::Ended(Box::new(EndedRecord {
         stands,
         result: result(cell, status, outcome),
         ..ended_of(cell)
@@ -48,8 +50,8 @@ pub(super) fn ended(cell: u64, status: &str, outcome: &str, stands: u64) -> Reco
 }
 
 /// How a cell ended that was kept.
-pub(crate) fn ended_of(cell: u64) -> Ended {
-    Ended {
+pub(crate) fn ended_of(cell: u64) -> EndedRecord {
+    EndedRecord {
         cell,
         stands: cell,
         result: result(cell, "success", "kept"),
@@ -60,7 +62,7 @@ pub(crate) fn ended_of(cell: u64) -> Ended {
 }
 
 /// A cell that was kept: both of its records.
-pub(super) fn kept(cell: u64) -> [Record; 2] {
+pub(super) fn kept(cell: u64) -> [JournalRecord; 2] {
     [begun(cell), ended(cell, "success", "kept", cell)]
 }
 
@@ -79,10 +81,10 @@ pub(super) fn result(cell: u64, status: &str, outcome: &str) -> CellResult {
 }
 
 /// The text of a journal with these records.
-pub(super) fn text(records: impl IntoIterator<Item = Record>) -> Vec<u8> {
+pub(super) fn text(records: impl IntoIterator<Item = JournalRecord>) -> Vec<u8> {
     let mut text = Vec::new();
     for (n, record) in records.into_iter().enumerate() {
-        let line = Line {
+        let line = JournalLine {
             n: n as u64,
             at: 1e9 + n as f64,
             record,

@@ -1,7 +1,7 @@
 //! The meaning of a journal: every cell with what became of its effects, and the steps that led to the state at the end.
 
 use crate::journal::reader::Journal;
-use crate::journal::record::{Ended, Record};
+use crate::journal::record::{EndedRecord, JournalRecord};
 use cellblock_protocol::{Cell, Seed, StateOutcome, Status, ToolSpec};
 use serde::Serialize;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct CellSummary {
     /// The time when the cell began, in seconds since 1970.
     pub begun_at: f64,
     /// The record of the cell's end; `None` when the journal ends before the cell did.
-    pub ended: Option<Ended>,
+    pub ended: Option<EndedRecord>,
     /// Whether the cell's effects are part of the state at the end, and why not.
     pub fate: CellFate,
 }
@@ -62,7 +62,7 @@ impl fmt::Display for CellFate {
 
 /// Something that has to be done to make the state at the end again.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step<'a> {
+pub enum JournalStep<'a> {
     /// Run a cell.
     Cell(&'a CellSummary),
     /// Bind variables.
@@ -80,14 +80,14 @@ pub enum Step<'a> {
 pub struct JournalSummary<'a> {
     /// Every cell, in order.
     pub cells: Vec<CellSummary>,
-    steps: Vec<Item<'a>>,
+    steps: Vec<SummaryStep<'a>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Item<'a> {
+enum SummaryStep<'a> {
     /// By its place among the cells.
     Cell(usize),
-    Other(Step<'a>),
+    Other(JournalStep<'a>),
 }
 
 impl Journal {
@@ -106,10 +106,10 @@ impl Journal {
 
 impl<'a> JournalSummary<'a> {
     /// The steps that led to the state at the end, in order.
-    pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+    pub fn steps(&self) -> impl Iterator<Item = JournalStep<'_>> {
         self.steps.iter().map(|item| match item {
-            Item::Cell(index) => Step::Cell(&self.cells[*index]),
-            Item::Other(step) => step.clone(),
+            SummaryStep::Cell(index) => JournalStep::Cell(&self.cells[*index]),
+            SummaryStep::Other(step) => step.clone(),
         })
     }
 
@@ -118,9 +118,9 @@ impl<'a> JournalSummary<'a> {
         self.cells.iter().filter(|cell| cell.fate == CellFate::Kept)
     }
 
-    fn add(&mut self, at: f64, record: &'a Record) {
+    fn add(&mut self, at: f64, record: &'a JournalRecord) {
         match record {
-            Record::Begun {
+            JournalRecord::Begun {
                 cell,
                 code,
                 timeout,
@@ -144,29 +144,29 @@ impl<'a> JournalSummary<'a> {
                 ended: None,
                 fate: CellFate::Unfinished,
             }),
-            Record::Ended(ended) => self.end(ended),
-            Record::Seeded { variables } => self.step(Step::Seed(variables)),
-            Record::Tools { tools } => self.step(Step::Tools(tools)),
-            Record::Reset => self.step(Step::Reset),
-            Record::PutFile {
+            JournalRecord::Ended(ended) => self.end(ended),
+            JournalRecord::Seeded { variables } => self.step(JournalStep::Seed(variables)),
+            JournalRecord::Tools { tools } => self.step(JournalStep::Tools(tools)),
+            JournalRecord::Reset => self.step(JournalStep::Reset),
+            JournalRecord::PutFile {
                 path,
                 bytes,
                 contents,
-            } => self.step(Step::PutFile(path, *bytes, contents.as_ref())),
-            Record::Undone { stands, .. } => self.return_to(*stands, CellFate::Undone),
-            Record::Restored { stands } => self.return_to(*stands, CellFate::Lost),
-            Record::Opened(_)
-            | Record::Forked { .. }
-            | Record::Stopped { .. }
-            | Record::Closed { .. } => {}
+            } => self.step(JournalStep::PutFile(path, *bytes, contents.as_ref())),
+            JournalRecord::Undone { stands, .. } => self.return_to(*stands, CellFate::Undone),
+            JournalRecord::Restored { stands } => self.return_to(*stands, CellFate::Lost),
+            JournalRecord::Opened(_)
+            | JournalRecord::Forked { .. }
+            | JournalRecord::Stopped { .. }
+            | JournalRecord::Closed { .. } => {}
         }
     }
 
-    fn step(&mut self, step: Step<'a>) {
-        self.steps.push(Item::Other(step));
+    fn step(&mut self, step: JournalStep<'a>) {
+        self.steps.push(SummaryStep::Other(step));
     }
 
-    fn end(&mut self, ended: &Ended) {
+    fn end(&mut self, ended: &EndedRecord) {
         let begun = self
             .cells
             .iter()
@@ -182,7 +182,7 @@ impl<'a> JournalSummary<'a> {
         self.cells[index].fate = fate;
         self.cells[index].ended = Some(ended.clone());
         match fate {
-            CellFate::Kept => self.steps.push(Item::Cell(index)),
+            CellFate::Kept => self.steps.push(SummaryStep::Cell(index)),
             // Also what came before it may be gone: a checkpoint can be behind.
             CellFate::NeverHappened => self.return_to(ended.stands, CellFate::Lost),
             _ => {}
@@ -197,9 +197,9 @@ impl<'a> JournalSummary<'a> {
                 cell.fate = fate;
             }
         }
-        let is_later = |cells: &[CellSummary], item: &Item<'_>| match item {
-            Item::Cell(index) => cells[*index].number > stands,
-            Item::Other(_) => false,
+        let is_later = |cells: &[CellSummary], item: &SummaryStep<'_>| match item {
+            SummaryStep::Cell(index) => cells[*index].number > stands,
+            SummaryStep::Other(_) => false,
         };
         let later = self
             .steps
@@ -210,9 +210,11 @@ impl<'a> JournalSummary<'a> {
         };
         for item in self.steps.split_off(first) {
             match item {
-                Item::Cell(index) => self.cells[index].fate = fate,
-                Item::Other(step @ Step::PutFile(..)) => self.steps.push(Item::Other(step)),
-                Item::Other(_) => {}
+                SummaryStep::Cell(index) => self.cells[index].fate = fate,
+                SummaryStep::Other(step @ JournalStep::PutFile(..)) => {
+                    self.steps.push(SummaryStep::Other(step))
+                }
+                SummaryStep::Other(_) => {}
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::events::SessionEvents;
 use crate::journal::bounds;
 use crate::journal::directory::make_room;
-use crate::journal::record::{Ended, Record};
+use crate::journal::record::{EndedRecord, JournalRecord};
 use cellblock_protocol::{Event, MimeBundle};
 use cellblock_records::LineWriter;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// The queue to the thread that writes all journals of the process. The thread ends with the last recorder.
 #[derive(Debug)]
 pub(super) struct WriterThread {
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<WriterMessage>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
@@ -29,24 +29,24 @@ pub(super) type Key = u64;
 
 /// The way to tell a session, once, that its journal stopped.
 #[derive(Clone, Debug)]
-pub(super) struct Listener {
+pub(super) struct StopListener {
     pub(super) session: String,
     pub(super) stopped: Arc<OnceLock<String>>,
     pub(super) logs: SessionEvents,
 }
 
-pub(super) enum Message {
+pub(super) enum WriterMessage {
     Open {
         key: Key,
         path: PathBuf,
         at: f64,
-        opened: Record,
-        listener: Listener,
+        opened: JournalRecord,
+        listener: StopListener,
     },
     Write {
         key: Key,
         at: f64,
-        record: Record,
+        record: JournalRecord,
         bytes: usize,
     },
     Fork {
@@ -54,15 +54,15 @@ pub(super) enum Message {
         from: Key,
         path: PathBuf,
         at: f64,
-        forked: Record,
-        listener: Listener,
+        forked: JournalRecord,
+        listener: StopListener,
     },
     /// Says when all messages before this one are done.
     Flush { done: oneshot::Sender<()> },
     Close {
         key: Key,
         at: f64,
-        closed: Record,
+        closed: JournalRecord,
         done: Option<oneshot::Sender<()>>,
     },
 }
@@ -96,13 +96,13 @@ impl WriterThread {
     }
 
     /// Queues a record. Returns `false` when too much is queued already, or no thread writes.
-    pub(super) fn write(&self, key: Key, at: f64, record: Record) -> bool {
+    pub(super) fn write(&self, key: Key, at: f64, record: JournalRecord) -> bool {
         let bytes = memory_bytes(&record);
         if self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
             self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }
-        self.send(Message::Write {
+        self.send(WriterMessage::Write {
             key,
             at,
             record,
@@ -111,16 +111,16 @@ impl WriterThread {
     }
 
     /// Queues any other message. Returns `false` when no thread writes.
-    pub(super) fn send(&self, message: Message) -> bool {
+    pub(super) fn send(&self, message: WriterMessage) -> bool {
         self.messages.send(message).is_ok()
     }
 }
 
-fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
-    let mut journals: HashMap<Key, (JournalWriter, Listener)> = HashMap::new();
+fn write_all(inbox: &mpsc::Receiver<WriterMessage>, queued_bytes: &AtomicUsize) {
+    let mut journals: HashMap<Key, (JournalWriter, StopListener)> = HashMap::new();
     while let Ok(message) = inbox.recv() {
         match message {
-            Message::Open {
+            WriterMessage::Open {
                 key,
                 path,
                 at,
@@ -129,7 +129,7 @@ fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
             } => {
                 journals.insert(key, (JournalWriter::new(path, at, opened), listener));
             }
-            Message::Write {
+            WriterMessage::Write {
                 key,
                 at,
                 record,
@@ -140,7 +140,7 @@ fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
                 }
                 queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Message::Fork {
+            WriterMessage::Fork {
                 key,
                 from,
                 path,
@@ -165,10 +165,10 @@ fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
                     }
                 }
             }
-            Message::Flush { done } => {
+            WriterMessage::Flush { done } => {
                 let _ = done.send(());
             }
-            Message::Close {
+            WriterMessage::Close {
                 key,
                 at,
                 closed,
@@ -185,7 +185,7 @@ fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
     }
 }
 
-impl Listener {
+impl StopListener {
     fn report(&self, outcome: Result<(), String>) {
         if let Err(reason) = outcome {
             self.stop(&reason);
@@ -205,19 +205,19 @@ impl Listener {
 }
 
 /// About how many bytes of memory a record takes while it is queued.
-fn memory_bytes(record: &Record) -> usize {
+fn memory_bytes(record: &JournalRecord) -> usize {
     const MIN_RECORD_BYTES: usize = 1024;
     MIN_RECORD_BYTES
         + match record {
-            Record::Begun { code, env, .. } => {
+            JournalRecord::Begun { code, env, .. } => {
                 let bytes = |(name, value): (&String, &String)| name.len() + value.len();
                 code.len() + env.iter().map(bytes).sum::<usize>()
             }
-            Record::PutFile { contents, .. } => {
+            JournalRecord::PutFile { contents, .. } => {
                 contents.as_ref().map_or(0, |contents| contents.len())
             }
-            Record::Ended(ended) => weight_of(ended),
-            Record::Seeded { variables } => {
+            JournalRecord::Ended(ended) => weight_of(ended),
+            JournalRecord::Seeded { variables } => {
                 variables.values().map(super::bounds::weight).sum::<usize>()
             }
             _ => 0,
@@ -225,7 +225,7 @@ fn memory_bytes(record: &Record) -> usize {
 }
 
 /// About what the record of a cell takes in memory.
-pub(crate) fn weight_of(ended: &Ended) -> usize {
+pub(crate) fn weight_of(ended: &EndedRecord) -> usize {
     let result = &ended.result;
     let bundles = result
         .displays
@@ -243,7 +243,7 @@ pub(crate) fn weight_of(ended: &Ended) -> usize {
 pub(super) struct JournalWriter {
     path: PathBuf,
     /// Records that wait for the second one: a session in which nothing happened leaves no journal.
-    pending: Vec<(f64, Record)>,
+    pending: Vec<(f64, JournalRecord)>,
     lines: Option<LineWriter>,
     /// Why nothing more is written, once a write failed.
     stopped: Option<String>,
@@ -251,7 +251,7 @@ pub(super) struct JournalWriter {
 
 impl JournalWriter {
     /// A journal that begins with this record. Its file is created when a second record comes.
-    pub(super) fn new(path: PathBuf, at: f64, opened: Record) -> JournalWriter {
+    pub(super) fn new(path: PathBuf, at: f64, opened: JournalRecord) -> JournalWriter {
         JournalWriter {
             path,
             pending: vec![(at, opened)],
@@ -283,7 +283,7 @@ impl JournalWriter {
     }
 
     /// Writes a record. The first time that this fails, the error says why; later records are dropped silently.
-    pub(super) fn write(&mut self, at: f64, record: Record) -> Result<(), String> {
+    pub(super) fn write(&mut self, at: f64, record: JournalRecord) -> Result<(), String> {
         if self.stopped.is_some() {
             return Ok(());
         }
@@ -291,22 +291,22 @@ impl JournalWriter {
             let reason = reason.clone();
             self.stopped = Some(reason.clone());
             // Often there is room for a short line where there was none for a long one.
-            let _ = self.append(at, Record::Stopped { reason });
+            let _ = self.append(at, JournalRecord::Stopped { reason });
         })
     }
 
     /// Writes that the session has ended, and why the journal stopped before, if it did.
-    pub(super) fn close(mut self, at: f64, closed: Record) {
+    pub(super) fn close(mut self, at: f64, closed: JournalRecord) {
         if self.lines.is_none() && self.stopped.is_none() {
             return;
         }
         if let Some(reason) = self.stopped.clone() {
-            let _ = self.append(at, Record::Stopped { reason });
+            let _ = self.append(at, JournalRecord::Stopped { reason });
         }
         let _ = self.append(at, closed);
     }
 
-    fn append(&mut self, at: f64, record: Record) -> Result<(), String> {
+    fn append(&mut self, at: f64, record: JournalRecord) -> Result<(), String> {
         let path = self.path.clone();
         let failed = |error: io::Error| format!("writing to {} failed: {error}", path.display());
         let lines = match &mut self.lines {
@@ -321,7 +321,10 @@ impl JournalWriter {
             lines.append_record(at, record).map_err(failed)?;
         }
         let has_room = lines.end().bytes < bounds::MAX_JOURNAL_BYTES;
-        let is_last = matches!(record, Record::Stopped { .. } | Record::Closed { .. });
+        let is_last = matches!(
+            record,
+            JournalRecord::Stopped { .. } | JournalRecord::Closed { .. }
+        );
         if !has_room && !is_last {
             return Err(format!(
                 "it has reached {} MiB",

@@ -1,9 +1,9 @@
 //! The head: the live Python of a session, and what the host speaks with it through.
 
-use crate::Error;
 use crate::events::SessionEvents;
 use crate::wire::channel::Channel;
 use crate::wire::pipes::Pipes;
+use crate::{Error, Refusal};
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_sandbox::HeadExit;
 use std::collections::HashMap;
@@ -21,8 +21,8 @@ pub(crate) struct Head {
     pub(crate) ended: Option<HeadExit>,
     /// Questions that were asked while a cell ran.
     pub(crate) pending_queries: PendingQueries,
-    /// Milliseconds of CPU that the head's earlier cells took.
-    pub(crate) spent_ms: f64,
+    /// The CPU time that the head's earlier cells took.
+    pub(crate) spent_cpu: Duration,
     last_question: u64,
 }
 
@@ -33,9 +33,14 @@ impl Head {
             pipes,
             ended: None,
             pending_queries: PendingQueries::default(),
-            spent_ms: 0.0,
+            spent_cpu: Duration::ZERO,
             last_question: 0,
         }
+    }
+
+    /// Notes the CPU time of a cell. It is the guest's word, so no sum of it may overflow.
+    pub(crate) fn add_cpu(&mut self, time: Duration) {
+        self.spent_cpu = self.spent_cpu.saturating_add(time);
     }
 
     /// The number of the next question. No number is used twice in a session, so a late answer is never taken for another.
@@ -130,18 +135,14 @@ impl PendingQueries {
     pub(crate) fn expire(&mut self) {
         let now = Instant::now();
         for (_, (asker, _)) in self.waiting.extract_if(|_, (_, deadline)| *deadline <= now) {
-            let _ = asker.send(Err(Error::Refused(
-                "the running cell left no time to answer".to_owned(),
-            )));
+            let _ = asker.send(Err(Refusal::NoTimeToAnswer.into()));
         }
     }
 
     /// Refuses all questions: the head is gone, and with it whatever it would have said.
     pub(crate) fn give_up(&mut self) {
         for (_, (asker, _)) in self.waiting.drain() {
-            let _ = asker.send(Err(Error::Refused(
-                "the cell took its session down before it could answer".to_owned(),
-            )));
+            let _ = asker.send(Err(Refusal::HeadEndedByCell.into()));
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use base::SessionBase;
 use crate::checkpoint::Checkpoints;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::disk::Disk;
-use crate::files::shared_history::History;
+use crate::files::shared_history::SharedHistory;
 use crate::live::head::Head;
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
@@ -73,7 +73,7 @@ impl Drop for SessionDirectory {
 /// The files of a session: what they take on disk, their earlier versions, and what is borrowed for them.
 pub(crate) struct SessionFiles {
     pub(crate) disk: Disk,
-    pub(crate) history: History,
+    pub(crate) history: SharedHistory,
     /// Copies files of the user's before they are changed. The task ends when init is done with the session.
     pub(crate) preserve_task: Option<JoinHandle<()>>,
     /// A directory of the user's that belongs to the session's user for as long as the session works in it.

@@ -77,7 +77,7 @@ impl HostRequests {
             cell.number += 1;
         }
         let decision = {
-            let _waiting = Waiting::new(self);
+            let _waiting = WaitingRequest::new(self);
             approver(target).await
         };
         if let Err(reason) = &decision {
@@ -96,17 +96,17 @@ impl fmt::Debug for HostRequests {
 }
 
 /// A request that waits, for as long as this value lives.
-struct Waiting<'a>(&'a HostRequests);
+struct WaitingRequest<'a>(&'a HostRequests);
 
-impl<'a> Waiting<'a> {
-    fn new(requests: &'a HostRequests) -> Waiting<'a> {
+impl<'a> WaitingRequest<'a> {
+    fn new(requests: &'a HostRequests) -> WaitingRequest<'a> {
         requests.waiting.fetch_add(1, Ordering::Relaxed);
         requests.changed.notify_one();
-        Waiting(requests)
+        WaitingRequest(requests)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
         self.0.changed.notify_one();

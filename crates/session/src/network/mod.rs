@@ -2,13 +2,16 @@
 
 mod host_requests;
 
-pub use cellblock_network::{Authority, Connection, HostDecision, Kind, Outcome, Refusal};
+pub use cellblock_network::{
+    Authority, Connection, ConnectionOutcome, ConnectionRefusal, CredentialError, HostDecision,
+    RequestKind,
+};
 pub use host_requests::HostApprover;
 pub(crate) use host_requests::HostRequests;
 
-use crate::Error;
-use crate::session::Shared;
-use cellblock_network::{Credential, Guard, Log, Proxies};
+use crate::session::SessionShared;
+use crate::{Error, Refusal};
+use cellblock_network::{ConnectionLog, Credential, Guard, Proxies};
 use cellblock_protocol::{
     CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions, UnlistedHosts,
 };
@@ -192,14 +195,14 @@ impl NetworkListeners {
     pub(crate) fn serve(
         &self,
         opened_listeners: Vec<OpenedListener>,
-        shared: &Shared,
+        shared: &SessionShared,
     ) -> Result<NetworkAccess, Error> {
         let mut access = NetworkAccess::default();
         let log = log(shared, Arc::clone(&access.refused));
         let credentials = self.credentials.iter().map(Credential::read);
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| Error::Refused(error.to_string()))?;
+            .map_err(Refusal::Credential)?;
         let mut guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
@@ -286,7 +289,7 @@ impl NetworkAccess {
 }
 
 /// Tells the readers of a session of every connection: as a value, and as a line of the log.
-fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
+fn log(shared: &SessionShared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> ConnectionLog {
     let (logs, connections) = (shared.base.logs.clone(), shared.connections.clone());
     Arc::new(move |connection| {
         let connection = Arc::new(connection);
@@ -326,9 +329,7 @@ pub(crate) fn refuse_addresses(rules: &[NetworkRule]) -> Result<(), Error> {
     let is_address = |rule: &&NetworkRule| rule.raw && matches!(rule.host, HostPattern::Address(_));
     match rules.iter().find(is_address) {
         None => Ok(()),
-        Some(rule) => Err(Error::Refused(format!(
-            "the rule `{rule}` cannot be kept: inside a session, hosts for tcp:// are found by their names, and an address has none; use a name, such as `tcp://localhost:5432`"
-        ))),
+        Some(rule) => Err(Error::Refused(Refusal::AddressRule { rule: rule.clone() })),
     }
 }
 

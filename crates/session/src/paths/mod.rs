@@ -6,15 +6,15 @@
 //! way, and not written to: code of the session cannot write there either. Neither the head nor init is asked, because both may be busy
 //! for as long as a cell runs, and code of the session could lie in the head's name.
 
+mod layout;
 mod operations;
-mod place;
 mod watch;
 
-use crate::Error;
 use crate::session::Session;
+use crate::{Error, Refusal};
 use cellblock_protocol::FileStat;
 use cellblock_sandbox::{Confined, SessionProcesses, in_view_of};
-use place::{Access, Place};
+use layout::{FoundPath, PathAccess};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub(crate) use place::Layout;
+pub(crate) use layout::Layout;
 pub use watch::{Below, MAX_WATCHES, PathWatch};
 
 /// The most bytes that one read returns.
@@ -49,6 +49,20 @@ pub enum Existing {
 /// it stays inside the session's view: a link that leads out of the workspace, out of `/tmp` or out of `/dev/shm` is refused; one to an
 /// absolute path in its own place is followed. Works while a cell runs. What is written to the workspace between cells is part of the
 /// state before the next cell, as with [`Session::put_file`], but is not in the journal.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_session::Existing;
+///
+/// let paths = session.paths();
+/// let path = paths.in_workspace("notes/a.txt");
+/// paths.write(&path, 0, b"hello".to_vec(), Existing::CutOff).await?;
+/// assert_eq!(session.run("open('notes/a.txt').read()").await?.repr(), Some("'hello'"));
+/// assert_eq!(paths.read(&path, 1, 3).await?, b"ell");
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Paths<'a> {
     session: &'a Session,
@@ -71,7 +85,7 @@ impl Paths<'_> {
     /// What is at a path. A link is described itself, with its target.
     pub async fn stat(&self, path: &str) -> Result<FileStat, Error> {
         let shown = path.to_owned();
-        self.work(path, Access::Read, move |directory, path| {
+        self.work(path, PathAccess::Read, move |directory, path| {
             operations::stat(directory, path, &shown)
         })
         .await
@@ -80,7 +94,7 @@ impl Paths<'_> {
     /// What is in a directory, and in those below it down to `depth` levels; 1 is the directory alone. Sorted by path.
     pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<FileStat>, Error> {
         let shown = path.to_owned();
-        self.work(path, Access::Read, move |directory, path| {
+        self.work(path, PathAccess::Read, move |directory, path| {
             operations::list(directory, path, &shown, depth)
         })
         .await
@@ -88,15 +102,15 @@ impl Paths<'_> {
 
     /// Makes a directory, with those above it. One that is there already is fine.
     pub async fn make_dir(&self, path: &str) -> Result<(), Error> {
-        self.work(path, Access::Write, operations::make_directory)
+        self.work(path, PathAccess::Write, operations::make_directory)
             .await
     }
 
     /// Renames a file or a directory. Both paths are in the same place (the workspace, `/tmp` or `/dev/shm`), and nothing is at `to`.
     pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let layout = &self.session.shared.base.layout;
-        let target = layout.find(to, Access::Write)?;
-        if target.directory != layout.find(from, Access::Write)?.directory {
+        let target = layout.find(to, PathAccess::Write)?;
+        if target.directory != layout.find(from, PathAccess::Write)?.directory {
             return Err(Error::Path {
                 path: to.to_owned(),
                 source: std::io::Error::new(
@@ -105,7 +119,7 @@ impl Paths<'_> {
                 ),
             });
         }
-        self.work(from, Access::Write, move |directory, from| {
+        self.work(from, PathAccess::Write, move |directory, from| {
             directory.rename(from, &target.path)
         })
         .await
@@ -113,17 +127,17 @@ impl Paths<'_> {
 
     /// Removes a file, a link, or a directory with all that is in it.
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
-        self.work(path, Access::Write, operations::remove).await
+        self.work(path, PathAccess::Write, operations::remove).await
     }
 
     /// Opens a file for reading: for contents that are too large for memory.
     pub async fn open(&self, path: &str) -> Result<File, Error> {
-        self.work(path, Access::Read, Confined::read).await
+        self.work(path, PathAccess::Read, Confined::read).await
     }
 
     /// Reads `length` bytes from the byte `offset` on, or as many as there are; at most 64 MiB.
     pub async fn read(&self, path: &str, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
-        self.work(path, Access::Read, move |directory, path| {
+        self.work(path, PathAccess::Read, move |directory, path| {
             let mut file = directory.read(path)?;
             file.seek(SeekFrom::Start(offset))?;
             let mut contents = Vec::new();
@@ -179,7 +193,12 @@ impl Paths<'_> {
         path: &str,
         write: impl FnOnce(&mut File) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let place = self.session.shared.base.layout.find(path, Access::Write)?;
+        let place = self
+            .session
+            .shared
+            .base
+            .layout
+            .find(path, PathAccess::Write)?;
         if place.directory.is_none() {
             let workspace = Arc::clone(&self.session.shared.base.workspace);
             return blocking(path, move || {
@@ -188,7 +207,7 @@ impl Paths<'_> {
             })
             .await;
         }
-        self.work(path, Access::Write, move |directory, path| {
+        self.work(path, PathAccess::Write, move |directory, path| {
             write(&mut operations::open_to_write(directory, path)?)
         })
         .await
@@ -198,10 +217,10 @@ impl Paths<'_> {
     async fn work<T: Send + 'static>(
         &self,
         path: &str,
-        access: Access,
+        access: PathAccess,
         work: impl FnOnce(&Confined, &Path) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let Place {
+        let FoundPath {
             directory,
             path: below,
         } = self.session.shared.base.layout.find(path, access)?;
@@ -215,7 +234,7 @@ impl Paths<'_> {
             in_view_of(processes, &directory, |directory| work(directory, &below))
         })
         .await;
-        if is_memory && access == Access::Write {
+        if is_memory && access == PathAccess::Write {
             let shared = &self.session.shared;
             shared
                 .base
@@ -237,8 +256,7 @@ impl Session {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        let problem = "the processes of this session cannot be found".to_owned();
-        Err(Error::Refused(problem))
+        Err(Refusal::ProcessesNotFound.into())
     }
 }
 

@@ -4,11 +4,11 @@
 //! watch is of a **path**: a directory that a cell removes and an undo brings back is watched again. What an undo or a restore changes in the
 //! files is told like any other change.
 
-use super::place::Access;
+use super::layout::PathAccess;
 use super::{Paths, blocking};
-use crate::Error;
-use crate::files::watch::{Listener, Recorded, RecordedChange, RecordedKind, Watch};
+use crate::files::watch::{ChangeListener, Recorded, RecordedChange, RecordedKind, Watch};
 use crate::session::Session;
+use crate::{Error, Refusal};
 use cellblock_protocol::{WatchedChange, WatchedChangeKind};
 use cellblock_sandbox::{Confined, Links};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
@@ -54,7 +54,7 @@ pub struct PathWatch {
     root: String,
     below: Below,
     watch: Watch,
-    listener: Listener,
+    listener: ChangeListener,
     is_root_there: bool,
     /// Whether there were more directories than are watched.
     is_full: bool,
@@ -69,9 +69,7 @@ impl Paths<'_> {
         let counted = Arc::clone(&shared.watches);
         // One is the session's own, and one that of this watch.
         if Arc::strong_count(&counted) > MAX_WATCHES + 1 {
-            let problem =
-                format!("{MAX_WATCHES} directories are watched already; end a watch first");
-            return Err(Error::Refused(problem));
+            return Err(Refusal::TooManyWatches { max: MAX_WATCHES }.into());
         }
         let watch = shared.base.watcher.record();
         let root = match path.trim_end_matches('/') {
@@ -251,7 +249,7 @@ impl PathWatch {
         };
         self.session
             .paths()
-            .work(&self.root, Access::Read, open)
+            .work(&self.root, PathAccess::Read, open)
             .await
     }
 }

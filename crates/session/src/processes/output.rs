@@ -36,7 +36,7 @@ pub enum ProcessEvent {
 /// The output of one process.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessOutput {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptOutput>,
     /// Wakes readers: there is more, or the process ended.
     news: Notify,
     /// Wakes the writer: a reader has taken something.
@@ -44,7 +44,7 @@ pub(crate) struct ProcessOutput {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptOutput {
     pieces: VecDeque<Piece>,
     /// The offsets of the first byte that is held, and of the next one that will be written.
     start: u64,
@@ -125,12 +125,12 @@ impl ProcessOutput {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptOutput> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptOutput {
     fn add(&mut self, stream: ProcessStream, bytes: &[u8]) {
         let offset = self.end;
         self.end += bytes.len() as u64;

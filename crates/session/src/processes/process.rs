@@ -1,8 +1,8 @@
 //! The handle of one process.
 
 use super::output::{ProcessEvent, ProcessEvents, ProcessOutput};
-use crate::Error;
 use crate::wire::packets::Packets;
+use crate::{Error, ProcessProblem, ProcessRefusal};
 use cellblock_protocol::{
     Invalid, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream, TerminalSize,
 };
@@ -16,6 +16,19 @@ use tokio::sync::{Notify, watch};
 
 /// A process beside the interpreter of a session. A handle: clones are the same process. It goes on when the last one is dropped, and ends with the
 /// session.
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// use cellblock_protocol::Spawn;
+///
+/// let process = session.spawn(Spawn::shell("echo hello; exit 3")).await?;
+/// let finished = process.output().await;
+/// assert_eq!(finished.stdout, b"hello\n");
+/// assert_eq!(finished.end.exit_code, Some(3));
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Process(pub(super) Arc<ProcessState>);
 
@@ -136,7 +149,7 @@ impl Process {
                 _ = self.0.output.wait() => Err(io::ErrorKind::BrokenPipe.into()),
             };
             let written = written.map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => self.refuse("does not read its input any more"),
+                io::ErrorKind::BrokenPipe => self.refuse(ProcessProblem::DoesNotRead),
                 _ => Error::System {
                     what: "writing to a process",
                     source: error,
@@ -150,8 +163,8 @@ impl Process {
     fn input_end(&self) -> Result<Arc<AsyncFd<OwnedFd>>, Error> {
         let end = self.0.input.lock().clone();
         end.ok_or_else(|| match self.0.input.kind {
-            InputKind::None => self.refuse("was started without an input; spawn it with `stdin`"),
-            InputKind::Pipe | InputKind::Terminal => self.refuse("has a closed input"),
+            InputKind::None => self.refuse(ProcessProblem::NoInput),
+            InputKind::Pipe | InputKind::Terminal => self.refuse(ProcessProblem::InputClosed),
         })
     }
 
@@ -175,17 +188,17 @@ impl Process {
             return Err(Invalid::value("signal", "a number from 1 to 64", came).into());
         }
         if self.0.output.ended().is_some() {
-            return Err(self.refuse("has ended"));
+            return Err(self.refuse(ProcessProblem::Ended));
         }
         let sent = self.0.status.send(&signal_request(signal), &[]).await;
-        sent.map_err(|_| self.refuse("has ended"))
+        sent.map_err(|_| self.refuse(ProcessProblem::Ended))
     }
 
     /// Gives its terminal another size.
     pub fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         size.validate()?;
         if self.0.output.ended().is_some() {
-            return Err(self.refuse("has ended"));
+            return Err(self.refuse(ProcessProblem::Ended));
         }
         let end = self.0.input.lock().clone();
         match (self.0.input.kind, end) {
@@ -196,8 +209,8 @@ impl Process {
                 };
                 Ok(resize_terminal(end.get_ref(), size)?)
             }
-            (InputKind::Terminal, None) => Err(self.refuse("has ended")),
-            _ => Err(self.refuse("has no terminal; spawn it with `pty`")),
+            (InputKind::Terminal, None) => Err(self.refuse(ProcessProblem::Ended)),
+            _ => Err(self.refuse(ProcessProblem::NoTerminal)),
         }
     }
 
@@ -216,8 +229,9 @@ impl Process {
         self.0.output.ended()
     }
 
-    fn refuse(&self, what: &str) -> Error {
-        Error::Refused(format!("the process {} {what}", self.0.info.proc))
+    fn refuse(&self, problem: ProcessProblem) -> Error {
+        let process = self.0.info.proc.clone();
+        ProcessRefusal::Unusable { process, problem }.into()
     }
 }
 

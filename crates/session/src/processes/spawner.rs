@@ -3,9 +3,9 @@
 use super::output::ProcessOutput;
 use super::process::{Input, InputKind, ProcessState};
 use super::task::{OutputStream, ProcessTask};
-use crate::Error;
 use crate::checkpoint::standby_channel::inode_of;
 use crate::wire::packets::Packets;
+use crate::{Error, NotFound, ProcessRefusal};
 use cellblock_protocol::{ProcessInfo, ProcessStream, Spawn};
 use cellblock_sandbox::{
     FromSpawner, ProcessRequest, SpawnFailure, SpawnStep, TerminalSize, async_fd, open_terminal,
@@ -76,7 +76,7 @@ impl Spawner {
                 control,
                 environment,
             }),
-            FromSpawner::Failed(failure) => Err(refused("the spawner", &failure)),
+            FromSpawner::Failed(failure) => Err(refused("the spawner", failure)),
             FromSpawner::Ended { .. } => Err(makes_no_sense()),
         }
     }
@@ -110,7 +110,7 @@ impl Spawner {
         let program = spawn.argv.first().map_or("", String::as_str);
         let (pid, supervisor) = match receive(&status).await? {
             FromSpawner::Started { pid, supervisor } => (pid, supervisor),
-            FromSpawner::Failed(failure) => return Err(explain(program, &cwd, &failure)),
+            FromSpawner::Failed(failure) => return Err(explain(program, &cwd, failure)),
             FromSpawner::Ended { .. } => return Err(makes_no_sense()),
         };
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -281,35 +281,34 @@ fn makes_no_sense() -> Error {
     .into()
 }
 
-/// Why a process was not started, in words for a person.
-fn explain(program: &str, cwd: &str, failure: &SpawnFailure) -> Error {
-    let SpawnFailure { step, source } = failure;
-    match (step, source.kind()) {
-        (SpawnStep::Execute, io::ErrorKind::NotFound) => {
-            Error::NotFound(format!("there is no program `{program}` in the session"))
-        }
-        (SpawnStep::Execute, _) => {
-            Error::Refused(format!("`{program}` cannot be executed: {source}"))
-        }
-        (SpawnStep::Directory, _) => {
-            Error::NotFound(format!("the directory `{cwd}` cannot be entered: {source}"))
-        }
-        (SpawnStep::Other(_), io::ErrorKind::WouldBlock) => Error::Refused(
-            "no process can be started: the session has as many as its limit `processes` allows"
-                .to_owned(),
+/// Why a process was not started.
+fn explain(program: &str, cwd: &str, failure: SpawnFailure) -> Error {
+    let (program, directory) = (program.to_owned(), cwd.to_owned());
+    let SpawnFailure {
+        step,
+        source: error,
+    } = failure;
+    match (step, error.kind()) {
+        (SpawnStep::Execute, io::ErrorKind::NotFound) => NotFound::Program { program }.into(),
+        (SpawnStep::Execute, _) => ProcessRefusal::NotExecutable { program, error }.into(),
+        (SpawnStep::Directory, _) => NotFound::Directory { directory, error }.into(),
+        (SpawnStep::Other(_), io::ErrorKind::WouldBlock) => ProcessRefusal::ProcessLimit.into(),
+        (SpawnStep::Other(_), _) => refused(
+            "the process",
+            SpawnFailure {
+                step,
+                source: error,
+            },
         ),
-        (SpawnStep::Other(_), _) => refused("the process", failure),
     }
 }
 
-fn refused(what: &str, failure: &SpawnFailure) -> Error {
+fn refused(what: &'static str, failure: SpawnFailure) -> Error {
     let step = match failure.step {
         SpawnStep::Directory => "entering its directory",
         SpawnStep::Execute => "executing it",
         SpawnStep::Other(step) => step,
     };
-    Error::Refused(format!(
-        "{what} could not be started: {step} failed: {}",
-        failure.source
-    ))
+    let error = failure.source;
+    ProcessRefusal::Start { what, step, error }.into()
 }

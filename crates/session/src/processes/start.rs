@@ -1,10 +1,10 @@
 //! The session's part in starting processes: init is asked for the spawner, and what processes have by default is told.
 
 use super::{SpawnEnvironment, SpawnerEnds};
-use crate::Error;
 use crate::actor::Actor;
 use crate::network::NetworkListeners;
 use crate::spawn::zygote::{VARIABLES, home_variables};
+use crate::{Error, ProcessRefusal};
 use cellblock_sandbox::spawner_request;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -19,17 +19,12 @@ impl Actor {
         ends: SpawnerEnds,
     ) -> Result<SpawnEnvironment, Error> {
         let Some(request) = &self.live.placement.spawn_request else {
-            return Err(Error::Refused(
-                "a session in a container starts no processes beside its interpreter; the backend `local` can do that, and cells can start some (`subprocess`)"
-                    .to_owned(),
-            ));
+            return Err(ProcessRefusal::InContainer.into());
         };
         let request = spawner_request(request);
         if request.len() > MAX_REQUEST_BYTES {
-            return Err(Error::Refused(format!(
-                "no process can be started: what the session may see takes {} bytes to say, and {MAX_REQUEST_BYTES} are the most",
-                request.len()
-            )));
+            let (bytes, max) = (request.len(), MAX_REQUEST_BYTES);
+            return Err(ProcessRefusal::RequestTooLong { bytes, max }.into());
         }
         let [first, second] = &ends.sockets;
         let sockets = [first.as_fd(), second.as_fd()];

@@ -43,7 +43,7 @@ impl ProcessTask {
     pub(super) async fn run(mut self) {
         let far_future = Duration::from_secs(365 * 24 * 3600);
         let mut deadline = Instant::now() + self.timeout.unwrap_or(far_future);
-        let mut ended: Option<Ended> = None;
+        let mut ended: Option<EndedProcess> = None;
         let mut buffer = vec![0; 64 << 10];
         loop {
             if let Some(ended) = &ended
@@ -59,11 +59,11 @@ impl ProcessTask {
             match self.next(wake_up).await {
                 TaskEvent::Status(Ok(FromSpawner::Ended {
                     exit,
-                    cpu_ms,
+                    cpu,
                     peak_bytes,
                 })) => {
-                    ended = Some(Ended {
-                        end: self.judge(exit, cpu_ms, peak_bytes),
+                    ended = Some(EndedProcess {
+                        end: self.judge(exit, cpu, peak_bytes),
                         until: Instant::now() + OUTPUT_GRACE,
                         unread: self.unread(),
                     });
@@ -91,7 +91,10 @@ impl ProcessTask {
             }
         }
         // The supervisor is gone, and with it everything below. What is in the pipes is all that there is.
-        let end = ended.map_or_else(|| self.judge(Exit::Signal(9), 0.0, 0), |ended| ended.end);
+        let end = ended.map_or_else(
+            || self.judge(Exit::Signal(9), Duration::ZERO, 0),
+            |ended| ended.end,
+        );
         self.drain(&mut buffer);
         self.tell_end(end);
         self.state.input.lock().take();
@@ -173,7 +176,7 @@ impl ProcessTask {
             .sum()
     }
 
-    fn judge(&self, exit: Exit, cpu_ms: f64, peak_bytes: u64) -> ProcessEnd {
+    fn judge(&self, exit: Exit, cpu: Duration, peak_bytes: u64) -> ProcessEnd {
         let reason = self.state.reason.lock();
         let reason = *reason.unwrap_or_else(PoisonError::into_inner);
         let (exit_code, signal) = match exit {
@@ -190,7 +193,7 @@ impl ProcessTask {
             signal,
             // A process that ended by itself just before is not the work of the host.
             status: reason.filter(|_| signal == Some(9)).unwrap_or(by_itself),
-            cpu_ms,
+            cpu,
             peak_bytes,
         }
     }
@@ -204,7 +207,7 @@ impl ProcessTask {
 }
 
 /// A process that has ended, and whose output may not.
-struct Ended {
+struct EndedProcess {
     end: ProcessEnd,
     /// Until when its output is waited for.
     until: Instant,
@@ -212,7 +215,7 @@ struct Ended {
     unread: u64,
 }
 
-impl Ended {
+impl EndedProcess {
     fn is_due(&self) -> bool {
         self.unread == 0 && Instant::now() >= self.until
     }

@@ -6,7 +6,7 @@ mod resources;
 mod shared;
 
 pub use resources::ResourceUse;
-pub(crate) use shared::Shared;
+pub(crate) use shared::SessionShared;
 
 use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
@@ -15,7 +15,7 @@ use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::container::image_python::ImagePython;
 use crate::network::HostApprover;
 use crate::processes::{AttachedProcess, Process};
-use crate::{Error, EventReader, Running};
+use crate::{Error, EventReader, NotFound, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
@@ -40,9 +40,30 @@ const COMPUTE_MEMORY: u64 = 256 << 20;
 
 /// A live Python. A handle: clones are the same session, and the session ends when the last one is dropped or on
 /// [`close`](Session::close).
+///
+/// One cell runs at a time: a second one is refused with [`Error::Busy`]. A cell that fails, crashes or runs out of time is a result,
+/// no error, and the session goes on:
+///
+/// ```
+/// # cellblock_test_support::wait(async {
+/// # let session = cellblock_test_support::open_session(Default::default()).await?;
+/// session.run("x = [1, 2, 3]").await?;
+/// let crash = session.run("import os; os.kill(os.getpid(), 11)").await?;
+/// assert_eq!(crash.signal, Some(11));
+/// // Another process took the place of the one that died, with all variables.
+/// let result = session.run("sum(x)").await?;
+/// assert_eq!(result.repr(), Some("6"));
+/// // `undo` takes back what the last cell did.
+/// session.run("x.append(4)").await?;
+/// session.undo(1).await?;
+/// assert_eq!(session.run("len(x)").await?.repr(), Some("3"));
+/// session.close().await;
+/// # Ok::<(), cellblock_session::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Session {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionShared>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     /// Closed when nothing of the session is left.
     pub(crate) presence: watch::Receiver<()>,
@@ -97,6 +118,24 @@ impl Session {
 
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use
     /// [`start`](Session::start) to answer them.
+    ///
+    /// ```
+    /// # cellblock_test_support::wait(async {
+    /// # let session = cellblock_test_support::open_session(Default::default()).await?;
+    /// use cellblock_protocol::{Cell, Status};
+    /// use std::time::Duration;
+    ///
+    /// let result = session.run("print('hello')\n1 / 0").await?;
+    /// assert_eq!((result.status, result.stdout.as_str()), (Status::Failure, "hello\n"));
+    /// assert_eq!(result.error.map(|error| error.type_).as_deref(), Some("ZeroDivisionError"));
+    ///
+    /// let limit = Duration::from_millis(500);
+    /// let result = session.run(Cell::new("while True: pass").timeout(limit)).await?;
+    /// assert_eq!(result.status, Status::Timeout);
+    /// assert!(result.usage.wall >= limit);
+    /// # Ok::<(), cellblock_session::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run(&self, cell: impl Into<Cell>) -> Result<CellResult, Error> {
         let cell = cell.into();
         cell.validate()?;
@@ -277,7 +316,7 @@ impl Session {
         outcome.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
-    /// Lists the states that the session can go back to, newest first, and says whether the next cell has a safety net.
+    /// Lists the states that the session can go back to, newest first, and says whether the next cell has a checkpoint.
     pub async fn checkpoints(&self) -> Result<CheckpointList, Error> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
@@ -353,7 +392,10 @@ impl Session {
     /// A spawned process by its name. One that ended a while ago is not there any more.
     pub fn process(&self, name: &str) -> Result<Process, Error> {
         let found = self.shared.base.processes.find(name);
-        found.ok_or_else(|| Error::NotFound(format!("there is no process `{name}`")))
+        found.ok_or_else(|| {
+            let process = name.to_owned();
+            NotFound::Process { process }.into()
+        })
     }
 
     /// Makes what is in a directory importable, after everything that is so already: from the next cell on, and for code
@@ -485,6 +527,6 @@ impl Session {
             reply,
         }));
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
-        read(answer).map_err(|error| Error::Refused(error.to_string()))
+        Ok(read(answer)?)
     }
 }

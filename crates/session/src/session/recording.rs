@@ -1,7 +1,7 @@
 //! The journal of a session, through its handle.
 
 use super::Session;
-use crate::journal::{JournalError, JournalSink, JournalStatus, Record};
+use crate::journal::{JournalError, JournalRecord, JournalSink, JournalStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ impl Session {
     }
 
     /// All records of the session's journal so far. Without a journal there are none.
-    pub async fn records(&self) -> Result<Vec<Record>, JournalError> {
+    pub async fn records(&self) -> Result<Vec<JournalRecord>, JournalError> {
         self.shared.journal.records().await
     }
 

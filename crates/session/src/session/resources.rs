@@ -1,6 +1,6 @@
 //! What a session uses of the machine.
 
-use crate::{Error, Session};
+use crate::{Error, Refusal, Session};
 use std::time::Duration;
 
 /// What the processes of a session use: Python, its checkpoints and what code started.
@@ -18,8 +18,7 @@ impl Session {
     /// Refused where the processes cannot be found: those of a container may be on another machine.
     pub async fn resources(&self) -> Result<ResourceUse, Error> {
         let Some(processes) = self.ask_for_processes().await? else {
-            let problem = "the processes of this session cannot be found".to_owned();
-            return Err(Error::Refused(problem));
+            return Err(Refusal::ProcessesNotFound.into());
         };
         let look = tokio::task::spawn_blocking(move || ResourceUse {
             memory: processes.memory().unwrap_or(0),

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 
 /// The part of a session that its handles and its task share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SessionShared {
     /// What the session had before it had a handle.
     pub(crate) base: Arc<SessionBase>,
     pub(crate) id: String,

@@ -3,7 +3,6 @@
 //! Init makes the namespaces of the fork with an init of its own in them; meanwhile the files are copied, or, where they are many,
 //! shared until one side changes them. Then the head copies itself into them. Whatever fails on the way, this session goes on as it was.
 
-use crate::Error;
 use crate::actor::{Actor, AfterCell};
 use crate::events::SessionEvents;
 use crate::files::fork_copy::{self, Copying};
@@ -14,9 +13,10 @@ use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{OpenedSession, Opening, Prepared, SessionParts};
+use crate::spawn::prepared::{OpenedSession, Opening, PreparedSession, SessionParts};
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
+use crate::{Error, ForkRefusal};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request};
@@ -188,7 +188,7 @@ impl Actor {
             .placement
             .lineage
             .next(self.live.placement.cgroup.as_ref());
-        let prepared = Prepared::new(SessionParts {
+        let prepared = PreparedSession::new(SessionParts {
             options: &options,
             summary: runtime.isolation_summary(),
             process_host: self.live.placement.process_host.for_fork()?,
@@ -245,7 +245,7 @@ impl Actor {
             Reply::forked(reply)
                 .map_err(|error| error.to_string())
                 .and_then(|made| made)
-                .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
+                .map_err(|reason| ForkRefusal::Guest { reason }.into())
         });
         let copied = match forked {
             Ok(()) => timeout(HEAD_COPY_LIMIT, wait_and_check(near))
@@ -269,25 +269,19 @@ impl Actor {
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
         self.live.placement.process_host.zygote()?;
         let Some(runtime) = &self.runtime else {
-            return Err(Error::Refused(
-                "the session cannot be forked: it was made by no runtime".to_owned(),
-            ));
+            return Err(ForkRefusal::NoRuntime.into());
         };
         if !SpawnRequest::can_fork(runtime.walls) {
-            return Err(Error::Refused(format!(
-                "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
-                self.live.placement.isolation
-            )));
+            let isolation = self.live.placement.isolation.clone();
+            return Err(ForkRefusal::Isolation { isolation }.into());
         }
         if self.live.placement.lineage.depth >= MAX_FORK_DEPTH {
-            return Err(Error::Refused(format!(
-                "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
-            )));
+            let max = MAX_FORK_DEPTH;
+            return Err(ForkRefusal::TooDeep { max }.into());
         }
         if Arc::strong_count(&self.live.placement.lineage.family) >= MAX_FAMILY_SIZE {
-            return Err(Error::Refused(format!(
-                "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
-            )));
+            let max = MAX_FAMILY_SIZE;
+            return Err(ForkRefusal::TooMany { max }.into());
         }
         Ok(Arc::clone(runtime))
     }
@@ -327,9 +321,9 @@ impl Actor {
         self.live.note_init_events();
         match outcome {
             Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(failure))) if failure.is_namespace_limit() => Err(Error::Refused(
-                "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
-            )),
+            Ok(Ok(Err(failure))) if failure.is_namespace_limit() => {
+                Err(ForkRefusal::Namespaces.into())
+            }
             Ok(Ok(Err(failure))) => Err(cellblock_sandbox::Error::from(failure).into()),
             Ok(Err(_)) => Err(Error::Ended {
                 session: self.shared.id.clone(),

@@ -9,12 +9,11 @@ pub(crate) mod process_host;
 pub(crate) mod sockets;
 pub(crate) mod zygote;
 
-use crate::Error;
 use crate::events::SessionEvents;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::found_processes::Processes;
 use crate::files::history::ChangeNotice;
-use crate::files::session_files::Files;
+use crate::files::watched_files::WatchedFiles;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
@@ -22,10 +21,11 @@ use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, PreparedSession, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
+use crate::{Error, WorkspaceProblem};
 use cellblock_protocol::{Rung, SessionOptions, UnlistedHosts, Wall, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -81,7 +81,11 @@ impl RuntimeState {
     }
 
     /// Makes everything of a session but its handle.
-    pub(crate) async fn make(&self, id: &str, options: &SessionOptions) -> Result<Prepared, Error> {
+    pub(crate) async fn make(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+    ) -> Result<PreparedSession, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
@@ -106,7 +110,7 @@ impl RuntimeState {
         if !self.has_view() {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
-        Ok(Prepared::new(SessionParts {
+        Ok(PreparedSession::new(SessionParts {
             options,
             summary: self.isolation_summary(),
             process_host: ProcessHost::Zygote(zygote),
@@ -151,8 +155,8 @@ impl RuntimeState {
         directory: &Path,
         limit: u64,
         change_notice: ChangeNotice,
-    ) -> Result<Files, Error> {
-        Files::watch(workspace, &self.watcher, directory, limit, change_notice).await
+    ) -> Result<WatchedFiles, Error> {
+        WatchedFiles::watch(workspace, &self.watcher, directory, limit, change_notice).await
     }
 
     /// Watches the files of a fork whose init cannot ask before changes: the fork must share no file.
@@ -161,7 +165,7 @@ impl RuntimeState {
         workspace: &Arc<Workspace>,
         directory: &Path,
         limit: u64,
-    ) -> Result<Files, Error> {
+    ) -> Result<WatchedFiles, Error> {
         self.share_nothing(workspace).await?;
         self.watch_files(workspace, directory, limit, ChangeNotice::Never)
             .await
@@ -257,10 +261,8 @@ impl RuntimeState {
     ) -> Result<(Arc<Zygote>, WorkspaceMount), Error> {
         let workspace = target.workspace;
         let path = workspace.path();
-        let refuse = |problem: String| Error::Workspace {
-            path: path.to_owned(),
-            problem,
-        };
+        let refuse = |problem| Error::workspace(path, problem);
+        let failed = |error: std::io::Error| refuse(WorkspaceProblem::System(error));
         for _ in 0..2 {
             let zygote = self.zygote().await?;
             if !self.has_view() {
@@ -268,8 +270,8 @@ impl RuntimeState {
             }
             let (mount, lent) = self.mount_or_lend(&zygote, target).await?;
             let own = workspace.directory().own_stat();
-            let own = own.map_err(|error| refuse(error.to_string()))?;
-            let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
+            let own = own.map_err(failed)?;
+            let found = rustix::fs::fstat(&mount).map_err(|error| failed(error.into()))?;
             // The directory that the host has open, whatever its path led to just now.
             if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
                 let mount = Some(mount);
@@ -277,9 +279,7 @@ impl RuntimeState {
             }
             zygote.retire();
         }
-        Err(refuse(
-            "the sandbox does not find the same directory there".to_owned(),
-        ))
+        Err(refuse(WorkspaceProblem::HiddenByMount))
     }
 
     /// A mount of the workspace that maps its owner to the session's user. On a file system that cannot map owners, as the layers of a
@@ -313,10 +313,7 @@ impl RuntimeState {
     ) -> Result<OwnedFd, Error> {
         let path = workspace.path();
         let own = workspace.directory().own_stat();
-        let own = own.map_err(|error| Error::Workspace {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        })?;
+        let own = own.map_err(|error| Error::workspace(path, WorkspaceProblem::System(error)))?;
         let is_owner = self.id_on_host(user) == Some(own.st_uid);
         let mapped_user = if is_owner { 0 } else { user };
         zygote

@@ -1,12 +1,12 @@
 //! The plan of a session, before its processes are spawned.
 
-use crate::Error;
 use crate::checkpoint::arming::OWN_MEMORY;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
 use crate::runtime::RuntimeState;
+use crate::{Error, Refusal};
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroup, CgroupLimits, SpawnRequest};
 use std::fs::DirBuilder;
@@ -143,10 +143,7 @@ impl RuntimeState {
         let is_walled = self.rung != Rung::None && !self.isolation.without.contains(&Wall::Memory);
         match &self.cgroups {
             Some(cgroups) if is_walled && cgroups.can_limit_cpus() => Ok(()),
-            _ => Err(Error::Refused(
-                "a limit of processors (`limits.cpus`, --cpus) needs cgroups with the controller `cpu`, and this host cannot use them: `cellblock doctor` tells what it can use"
-                    .to_owned(),
-            )),
+            _ => Err(Error::Refused(Refusal::CpuLimit)),
         }
     }
 
@@ -155,10 +152,8 @@ impl RuntimeState {
         if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "rules for the network need a session with a network and files of its own, and this one has the isolation `{}`: the rung must be `full`, with the walls files and network",
-            self.described
-        )))
+        let isolation = self.described.clone();
+        Err(Error::Refused(Refusal::NetworkRules { isolation }))
     }
 
     /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are

@@ -1,7 +1,7 @@
 //! Sessions that are made ahead of demand: forked, hardened and armed, waiting to be taken.
 
 use crate::runtime::RuntimeState;
-use crate::spawn::prepared::Prepared;
+use crate::spawn::prepared::PreparedSession;
 use cellblock_protocol::{Limits, SessionOptions, Strategy};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,7 +26,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct PooledSessions {
-    sessions: VecDeque<Prepared>,
+    sessions: VecDeque<PreparedSession>,
     /// How many there shall be.
     size: usize,
     /// Whether a task is making more sessions.
@@ -88,7 +88,10 @@ impl Pool {
 
 impl RuntimeState {
     /// A session from the pool, if one waits that can be what is asked for.
-    pub(crate) fn take_pooled(self: &Arc<Self>, options: &SessionOptions) -> Option<Prepared> {
+    pub(crate) fn take_pooled(
+        self: &Arc<Self>,
+        options: &SessionOptions,
+    ) -> Option<PreparedSession> {
         if !fits(options) {
             return None;
         }
@@ -96,7 +99,7 @@ impl RuntimeState {
             let mut pooled = self.pool.lock();
             pooled.drawn = Some(Instant::now());
             let sessions = std::iter::from_fn(|| pooled.sessions.pop_front());
-            let prepared = sessions.into_iter().find(Prepared::is_alive);
+            let prepared = sessions.into_iter().find(PreparedSession::is_alive);
             pooled.served += u64::from(prepared.is_some());
             prepared
         };
@@ -179,7 +182,7 @@ async fn shrink_unused(runtime: Weak<RuntimeState>) {
 }
 
 impl RuntimeState {
-    async fn make_ahead(&self) -> Option<Prepared> {
+    async fn make_ahead(&self) -> Option<PreparedSession> {
         let id = self.fresh_id();
         let mut prepared = self.make(&id, &SessionOptions::default()).await.ok()?;
         prepared.arm().await;
@@ -189,7 +192,7 @@ impl RuntimeState {
 
 /// Whether a session made with the defaults can become this one: what is asked for must be the host's to give.
 fn fits(options: &SessionOptions) -> bool {
-    let (wanted, standard) = (&options.limits, Limits::default());
+    let (wanted, standard) = (&options.limits, Limits::DEFAULT);
     options.workspace.is_none()
         && !options.has_network()
         // Those that wait are armed already.

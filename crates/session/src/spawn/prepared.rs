@@ -1,13 +1,12 @@
 //! A session between the start of its processes and its first cell.
 
-use crate::Error;
 use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::{Actor, AfterCell, CellHistory};
 use crate::checkpoint::{CheckpointLimits, Checkpoints};
 use crate::container::image_python::SessionImage;
 use crate::events::{MAX_LOG_EVENTS, SessionEvents};
 use crate::files::disk::Disk;
-use crate::files::session_files::Files;
+use crate::files::watched_files::WatchedFiles;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
 use crate::live::head::Head;
@@ -16,10 +15,11 @@ use crate::network::{NetworkListeners, OpenedListener};
 use crate::packages::Packages;
 use crate::paths::Layout;
 use crate::runtime::RuntimeState;
-use crate::session::{Session, Shared};
+use crate::session::{Session, SessionShared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
+use crate::{Error, Refusal};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(crate) struct SessionParts<'a> {
     pub(crate) summary: IsolationSummary,
     pub(crate) process_host: ProcessHost,
     pub(crate) spawned: SpawnedSession,
-    pub(crate) files: Files,
+    pub(crate) files: WatchedFiles,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) directory: PathBuf,
     pub(crate) lineage: Lineage,
@@ -56,7 +56,7 @@ pub(crate) struct SessionParts<'a> {
 }
 
 /// A session that is ready and has no handle yet: it can be armed, and wait in the pool.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedSession {
     live: LiveSession,
     /// Listeners for the network. They are served once the session is handed to its user.
     opened_listeners: Vec<OpenedListener>,
@@ -84,8 +84,8 @@ pub(crate) struct OpenedSession {
     journal: Recorder,
 }
 
-impl Prepared {
-    pub(crate) fn new(parts: SessionParts<'_>) -> Prepared {
+impl PreparedSession {
+    pub(crate) fn new(parts: SessionParts<'_>) -> PreparedSession {
         let SessionParts {
             options,
             summary,
@@ -151,7 +151,7 @@ impl Prepared {
                 spawn_request: spawned.spawn_request,
             },
         };
-        Prepared {
+        PreparedSession {
             live,
             opened_listeners: spawned.opened_listeners,
         }
@@ -180,11 +180,11 @@ impl Prepared {
 
     /// Gives the session its handle and its network.
     pub(crate) fn into_session(self, opening: Opening) -> Result<OpenedSession, Error> {
-        let Prepared {
+        let PreparedSession {
             live,
             opened_listeners,
         } = self;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionShared {
             base: Arc::clone(&live.base),
             id: opening.id,
             connections: broadcast::channel(MAX_LOG_EVENTS).0,
@@ -254,7 +254,7 @@ pub(crate) async fn prepare(
                 LIMIT,
             )
             .await;
-        Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        Reply::done(reply?)?;
         actor.live.checkpoints.revise();
     }
     let Some(setup) = actor.options.setup.clone() else {
@@ -264,13 +264,10 @@ pub(crate) async fn prepare(
     match (result.status, after) {
         (Status::Success, AfterCell::GoesOn) => Ok(()),
         (status, _) => {
-            let why = result
+            let output = result
                 .error
                 .map_or_else(|| result.stderr.clone(), |error| error.traceback);
-            Err(Error::Refused(format!(
-                "the setup code ended with {}:\n{why}",
-                status.name()
-            )))
+            Err(Error::Refused(Refusal::Setup { status, output }))
         }
     }
 }

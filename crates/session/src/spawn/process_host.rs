@@ -1,9 +1,9 @@
 //! The place of a session's processes: below a launcher of this host's, or in a container.
 
-use crate::Error;
 use crate::container::RunningContainer;
 use crate::container::running::ConsoleLog;
 use crate::spawn::zygote::Zygote;
+use crate::{Error, ForkRefusal};
 use cellblock_protocol::Backend;
 use std::sync::Arc;
 
@@ -28,10 +28,7 @@ impl ProcessHost {
     pub(crate) fn zygote(&self) -> Result<&Arc<Zygote>, Error> {
         match self {
             ProcessHost::Zygote(zygote) => Ok(zygote),
-            ProcessHost::Container(_) => Err(Error::Refused(
-                "a session in a container cannot be forked; the backend `local` can do that"
-                    .to_owned(),
-            )),
+            ProcessHost::Container(_) => Err(ForkRefusal::InContainer.into()),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The sockets and pipes between a session and the host.
 
-use crate::Error;
 use crate::checkpoint::standby_channel::inode_of;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::found_processes::Processes;
@@ -9,6 +8,7 @@ use crate::network::OpenedListener;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::{CheckFork, InitLink, Started, ended_while};
 use crate::wire::pipes::Pipes;
+use crate::{Error, ForkRefusal};
 use cellblock_protocol::guest::FromHead;
 use cellblock_sandbox::{Cgroup, ForkFinding, SpawnRequest, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -151,15 +151,13 @@ impl Sockets {
                 ForkFinding::Held { what, descriptor } => {
                     findings += 1;
                     if findings == MAX_FINDINGS {
-                        return Err(still_holds(what, descriptor));
+                        return Err(ForkRefusal::StillHolds { what, descriptor }.into());
                     }
                 }
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(Error::Refused(
-            "the session cannot be forked: processes of the fork do not stop, so it cannot be checked what they hold of the parent".to_owned(),
-        ))
+        Err(ForkRefusal::NotChecked.into())
     }
 
     /// The socket on which init asks before files are changed, for the task that answers.
@@ -200,11 +198,4 @@ impl SessionEnds {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.ends.iter().map(OwnedFd::as_fd).collect()
     }
-}
-
-fn still_holds(what: &str, descriptor: Option<u64>) -> Error {
-    let number = descriptor.map_or_else(String::new, |number| format!(" (descriptor {number})"));
-    Error::Refused(format!(
-        "the session cannot be forked: the fork still holds {what}{number}, which code of the session has kept from being closed; nothing of the fork is left"
-    ))
 }

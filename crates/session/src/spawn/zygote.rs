@@ -2,7 +2,7 @@
 
 use crate::wire::packets::Exchange;
 use crate::wire::packets::Packets;
-use crate::{Error, Preload, Python};
+use crate::{Error, Preload, Python, PythonProblem, WorkspaceProblem};
 use cellblock_protocol::{Shell, WorkspacePlace};
 use cellblock_sandbox::{
     Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
@@ -78,12 +78,12 @@ pub(crate) struct Zygote {
     pub(crate) launcher_pid: u32,
     dead: AtomicBool,
     /// The zygote's first message.
-    pub(crate) ready: Ready,
+    pub(crate) ready: ZygoteReady,
 }
 
 /// The zygote's first word.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Ready {
+pub(crate) struct ZygoteReady {
     /// The version of Python.
     pub(crate) python: String,
     /// The modules that every session finds imported.
@@ -103,7 +103,7 @@ impl Zygote {
         let launcher = Packets::new(control, 4096).map_err(wrap)?;
         let session_requests =
             Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
-        let refused = |problem: String| Error::Python {
+        let refused = |problem| Error::Python {
             python: plan.python.executable.clone(),
             problem,
         };
@@ -120,18 +120,17 @@ impl Zygote {
             Ok(Ok(Ok(packet))) => packet,
             Ok(Ok(Err(_))) => {
                 let said = complaints.take().map(read_complaints).unwrap_or_default();
-                return Err(refused(how_it_ended(&launcher, &said).await));
+                let description = how_it_ended(&launcher, &said).await;
+                return Err(refused(PythonProblem::Ended { description }));
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => {
-                return Err(refused(format!(
-                    "nothing was heard of it for {} s",
-                    START_LIMIT.as_secs()
-                )));
+                let seconds = START_LIMIT.as_secs();
+                return Err(refused(PythonProblem::Silent { seconds }));
             }
         };
         let ready = serde_json::from_slice(&first.bytes)
-            .map_err(|_| refused("its first message made no sense".into()))?;
+            .map_err(|_| refused(PythonProblem::MalformedMessage))?;
         Ok(Zygote {
             launcher: Exchange::new(launcher, is_no_news),
             session_requests: Exchange::new(session_requests, |_| true),
@@ -196,10 +195,7 @@ impl Zygote {
             if error.is_id_map_unsupported() {
                 return Error::Sandbox(error);
             }
-            Error::Workspace {
-                path: path.to_owned(),
-                problem: error.to_string(),
-            }
+            Error::workspace(path, WorkspaceProblem::Mount(error))
         })?;
         match (message, packet.descriptors.pop()) {
             (FromLauncher::Mounted, Some(mount)) => Ok(mount),
@@ -282,18 +278,16 @@ impl ZygotePlan {
 
     /// Says what a failure to execute most likely means.
     fn explain(&self, error: cellblock_sandbox::Error) -> Error {
-        match &error {
+        match error {
             cellblock_sandbox::Error::Build {
                 step: "executing Python",
                 source,
                 ..
             } => {
                 let problem = match source.kind() {
-                    io::ErrorKind::NotFound => "there is no such program".to_owned(),
-                    io::ErrorKind::PermissionDenied => {
-                        "it cannot be read or executed by the user that sessions run as; choose another with CELLBLOCK_PYTHON".to_owned()
-                    }
-                    _ => source.to_string(),
+                    io::ErrorKind::NotFound => PythonProblem::Missing,
+                    io::ErrorKind::PermissionDenied => PythonProblem::NotExecutable,
+                    _ => PythonProblem::System(source),
                 };
                 Error::Python {
                     python: self.python.executable.clone(),

@@ -4,7 +4,7 @@ use crate::support::{Python, runtime_builder, wait};
 use cellblock_protocol::{
     Cell, Isolation, Rung, SessionOptions, Spawn, StateOutcome, WorkspacePlace,
 };
-use cellblock_session::{Error, Runtime};
+use cellblock_session::{Error, Refusal, Runtime};
 
 fn runtime_at(place: &str) -> Runtime {
     let place = WorkspacePlace::new(place).unwrap();
@@ -92,7 +92,13 @@ fn a_rung_without_a_view_has_no_place_to_choose() {
     let builder = runtime_builder().isolation(isolation).workspace_at(place);
     let error = wait(builder.start()).unwrap_err();
     assert!(
-        matches!(&error, Error::Refused(why) if why.contains("the rung must be `full`")),
+        matches!(
+            &error,
+            Error::Refused(Refusal::WorkspacePlace {
+                rung: Rung::None,
+                ..
+            })
+        ) && error.to_string().contains("the rung must be `full`"),
         "{error}"
     );
 }

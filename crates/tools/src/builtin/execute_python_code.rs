@@ -9,7 +9,7 @@ use crate::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_env::Requirements;
-use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle, duration_of_seconds};
+use cellblock_protocol::{Cell, CellResult, ForModel, Limits, MimeBundle, duration_of_seconds};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -30,9 +30,9 @@ pub struct ExecutePythonCode {
     /// Top-level await works.
     python_code_snippet: String,
     /// Seconds.
-    // Without a value the session's own limit is used, which is 30 s unless a person chose another.
+    // Without a value the session's own limit is used, which is the default one unless a person chose another.
     #[serde(default)]
-    #[schemars(with = "f64", extend("exclusiveMinimum" = 0, "default" = 30.0))]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0, "default" = Limits::DEFAULT.wall.as_secs_f64()))]
     timeout: Option<f64>,
 }
 

@@ -180,9 +180,9 @@ impl Chat<'_> {
             Some(output) => output.take(&outcome, conversation, console).await?,
             None => print_file_places(&outcome, conversation, console).await,
         }
-        if let Some(net) = conversation.executor().checkpoint().await {
+        if let Some(checkpoint) = conversation.executor().checkpoint().await {
             let replay = self.args.agent_run_args.session.replay();
-            self.display.show_checkpoint(&net, replay);
+            self.display.show_checkpoint(&checkpoint, replay);
         }
         self.telemetry.send(run.as_deref(), console).await;
         self.exchanges.push(Exchange {

@@ -221,9 +221,9 @@ impl Tour {
         }
         match result.state.outcome {
             StateOutcome::Restored => {
-                let mut took = result.usage.wall_ms;
+                let mut took = result.usage.wall;
                 if result.status == Status::Timeout {
-                    took -= limit.as_secs_f64() * 1e3;
+                    took = took.saturating_sub(limit);
                 }
                 let what = if result.state.has_variables_of_before() {
                     "with every variable"
@@ -303,7 +303,7 @@ impl Tour {
     ) -> anyhow::Result<Option<T>> {
         match outcome {
             Ok(done) => {
-                let took = milliseconds(took.as_secs_f64() * 1e3);
+                let took = milliseconds(took);
                 self.output.line(&format!("   {what}: {took}"))?;
                 Ok(Some(done))
             }

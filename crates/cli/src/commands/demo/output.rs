@@ -101,7 +101,7 @@ impl TourOutput {
             let text = strip_terminal_escapes(&part).replace('\n', "\n   ");
             self.line(&format!("   {text}"))?;
         }
-        self.aside(&format!("   {}", milliseconds(result.usage.wall_ms)))
+        self.aside(&format!("   {}", milliseconds(result.usage.wall)))
     }
 }
 

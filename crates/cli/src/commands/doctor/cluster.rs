@@ -5,6 +5,7 @@ use crate::args::EngineArgs;
 use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, milliseconds, plural, size};
+use cellblock::duration_json::as_milliseconds;
 use cellblock_cluster::engine::NodeRecord;
 use cellblock_cluster::nats::{
     AppendReport, EngineReport, FileSync, NatsOptions, StreamState, examine,
@@ -105,8 +106,8 @@ fn findings(report: &EngineReport, options: &NatsOptions) -> Vec<Finding> {
         Ok(append) => {
             let text = format!(
                 "half of the appends took at most {}, the longest {}",
-                milliseconds(append.median.as_secs_f64() * 1000.0),
-                milliseconds(append.longest.as_secs_f64() * 1000.0),
+                milliseconds(append.median),
+                milliseconds(append.longest),
             );
             Finding::new(Mark::Good, "append", text)
         }
@@ -270,7 +271,7 @@ fn to_json(report: &EngineReport, findings: &[Finding], is_good: bool) -> Value 
     json!({
         "ok": is_good,
         "engine": {"server": report.server, "version": report.version},
-        "append_ms": report.append.as_ref().ok().map(|append| append.median.as_secs_f64() * 1000.0),
+        "append_ms": report.append.as_ref().ok().map(|append| as_milliseconds(append.median)),
         "clock_ahead_ms": report.append.as_ref().ok().map(|append| append.clock_ahead_ms),
         "nodes": report.nodes.as_ref().ok().map(Vec::len),
         "findings": findings.collect::<Vec<_>>(),

@@ -32,15 +32,15 @@ pub(crate) fn print(report: &DoctorReport, console: &Console) -> io::Result<()> 
     }
     page.heading("A session")?;
     match &report.session {
-        Ok(SessionCheck { first_ms, pool, .. }) => {
-            let first = format!("1+1 was answered after {}", milliseconds(*first_ms));
-            page.line(Mark::Good, "works", &first)?;
+        Ok(SessionCheck { first, pool, .. }) => {
+            let text = format!("1+1 was answered after {}", milliseconds(*first));
+            page.line(Mark::Good, "works", &text)?;
             let full = pool.state.ready == pool.state.size;
             let text = format!(
                 "{} of {} sessions were ready; one answered 1+1 after {}",
                 pool.state.ready,
                 pool.state.size,
-                milliseconds(pool.answer_ms)
+                milliseconds(pool.answer)
             );
             page.line(if full { Mark::Good } else { Mark::Fair }, "pool", &text)
         }

@@ -2,6 +2,7 @@
 
 use crate::args::PythonArgs;
 use crate::commands::setup::find_interpreter;
+use cellblock::duration_json::as_milliseconds;
 use cellblock::env::{
     self, Dirs, Environment, EnvironmentStatus, Font, Interpreter, RejectedPython, Variables,
     cjk_font,
@@ -202,7 +203,7 @@ const POOL_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionCheck {
     /// From nothing to the answer of the first session.
-    pub(crate) first_ms: f64,
+    pub(crate) first: Duration,
     pub(crate) pool: Pool,
     /// The rung that it ran on.
     pub(crate) rung: Rung,
@@ -213,7 +214,7 @@ pub(crate) struct SessionCheck {
 pub(crate) struct Pool {
     pub(crate) state: PoolState,
     /// From asking for a session to the answer of its first cell.
-    pub(crate) answer_ms: f64,
+    pub(crate) answer: Duration,
 }
 
 impl SessionCheck {
@@ -224,7 +225,7 @@ impl SessionCheck {
             .pool(POOL_SESSIONS)
             .build()?;
         answer(&host).await?;
-        let first_ms = milliseconds(begun);
+        let first = begun.elapsed();
         let runtime = host.runtime(&Isolation::default()).await?;
         let filling = Instant::now();
         while runtime.pool().ready < POOL_SESSIONS && filling.elapsed() < POOL_TIMEOUT {
@@ -235,21 +236,21 @@ impl SessionCheck {
         answer(&host).await?;
         let pool = Pool {
             state,
-            answer_ms: milliseconds(begun),
+            answer: begun.elapsed(),
         };
         Ok(SessionCheck {
-            first_ms,
+            first,
             pool,
             rung: runtime.rung(),
         })
     }
 
     pub(crate) fn to_json(self) -> Value {
-        let Pool { state, answer_ms } = self.pool;
+        let Pool { state, answer } = self.pool;
         json!({
             "ok": true,
-            "ms": self.first_ms,
-            "pool": { "size": state.size, "ready": state.ready, "ms": answer_ms },
+            "ms": as_milliseconds(self.first),
+            "pool": { "size": state.size, "ready": state.ready, "ms": as_milliseconds(answer) },
         })
     }
 }
@@ -261,10 +262,6 @@ async fn answer(host: &Host) -> anyhow::Result<()> {
     let is_two = result.value.is_some_and(|value| value.repr == "2");
     anyhow::ensure!(is_two, "1+1 ended with {}", result.status);
     Ok(())
-}
-
-fn milliseconds(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
 }
 
 /// The rung that this machine reaches.

@@ -109,7 +109,7 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
             args.name,
             plural(stored.packages.len() as u64, "package"),
             size(stored.bytes),
-            milliseconds(begun.elapsed().as_secs_f64() * 1e3)
+            milliseconds(begun.elapsed())
         ));
     }
     Ok(ExitCode::SUCCESS)

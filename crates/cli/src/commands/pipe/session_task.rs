@@ -4,7 +4,7 @@ use super::operations::{OperationAnswer, OperationError, ask, send_outcome};
 use super::processes::{self, ProcessQueue, ProcessRequest, is_about_processes};
 use super::server::{INPUT_HAS_ENDED, MemoryShare, PipeServer, lock};
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{Cell, Event, Opened, Session, SessionOptions, Strategy, Stream};
+use cellblock::{Cell, Event, Session, SessionOpened, SessionOptions, Strategy, Stream};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -126,7 +126,7 @@ impl SessionTask {
             Operation::OpenFrom { snapshot } => {
                 let opened = self.server.open_from(&snapshot).await;
                 let answer =
-                    opened.map(|session| OperationAnswer::Value(json!(Opened { session })));
+                    opened.map(|session| OperationAnswer::Value(json!(SessionOpened { session })));
                 (answer, NameUse::Open)
             }
             Operation::Discard { snapshot } => {
@@ -159,7 +159,7 @@ impl SessionTask {
         let fork = session.fork().await.map_err(cellblock::Error::from)?;
         let strategy = lock(&self.state).strategy;
         let name = self.server.adopt(fork, strategy).await?;
-        Ok(json!(Opened { session: name }))
+        Ok(json!(SessionOpened { session: name }))
     }
 
     /// Runs a cell; its events and its result go out as they come.
@@ -227,7 +227,7 @@ impl SessionTask {
             self.close().await;
         }
         match self.open(options).await {
-            Ok(_) => Ok(json!(Opened {
+            Ok(_) => Ok(json!(SessionOpened {
                 session: self.name.clone()
             })),
             Err(error) => {

@@ -12,7 +12,7 @@ impl Shell {
             Ok(fork) => fork,
             Err(error) => return self.recover(error.into()).await,
         };
-        let took = crate::terminal::milliseconds(begun.elapsed().as_secs_f64() * 1e3);
+        let took = crate::terminal::milliseconds(begun.elapsed());
         let left = self.go_on_in(fork).await;
         self.say_dim(&format!(
             "now in {}, a fork made in {took}; %switch {left} goes back",

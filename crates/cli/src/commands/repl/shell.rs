@@ -346,8 +346,8 @@ impl Shell {
             let usage = &finished.result.usage;
             self.console.say(&format!(
                 "{} on the clock, {} of CPU, {} of memory",
-                milliseconds(usage.wall_ms),
-                milliseconds(usage.cpu_ms),
+                milliseconds(usage.wall),
+                milliseconds(usage.cpu),
                 size(usage.peak_bytes)
             ));
         }

@@ -5,7 +5,7 @@ use crate::cell_run::Signals;
 use crate::commands::repl::{REPL_IDLE_LIMIT, Shell, run_prompt};
 use crate::process;
 use crate::terminal::{Console, Style, plural};
-use cellblock::journal::{CellFate, Journal, Journals, Report, Restore, Restored};
+use cellblock::journal::{CellFate, Journal, Journals, Restore, RestoreReport, Restored};
 use cellblock::{Host, Preload};
 use clap::Args;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ impl RestoreArgs {
         python.host(Preload::Standard)
     }
 
-    fn tell(&self, journal: &Journal, report: &Report, console: &Console) -> io::Result<()> {
+    fn tell(&self, journal: &Journal, report: &RestoreReport, console: &Console) -> io::Result<()> {
         if self.json {
             return console.print_json(&as_json(journal, report));
         }
@@ -141,7 +141,7 @@ impl RestoreArgs {
     }
 }
 
-fn as_json(journal: &Journal, report: &Report) -> Value {
+fn as_json(journal: &Journal, report: &RestoreReport) -> Value {
     let left_out = report.left_out.iter();
     let left_out: Vec<Value> = left_out
         .map(|left_out| json!({"cell": left_out.cell, "fate": left_out.fate}))
@@ -153,7 +153,7 @@ fn as_json(journal: &Journal, report: &Report) -> Value {
 }
 
 /// What came of a replay, line by line.
-fn say(journal: &Journal, report: &Report, line: &mut dyn FnMut(&str), console: &Console) {
+fn say(journal: &Journal, report: &RestoreReport, line: &mut dyn FnMut(&str), console: &Console) {
     let left_out = match report.left_out.len() {
         0 => String::new(),
         count => format!(", {} left out", plural(count as u64, "cell")),

@@ -105,7 +105,7 @@ impl JournalPage<'_> {
         let mut words = vec![format!("cell {}", cell.number)];
         if let Some(ended) = &cell.ended {
             words.push(ended.result.status.to_string());
-            words.push(milliseconds(ended.result.usage.wall_ms));
+            words.push(milliseconds(ended.result.usage.wall));
         }
         if cell.fate != CellFate::Kept {
             words.push(cell.fate.name().to_owned());

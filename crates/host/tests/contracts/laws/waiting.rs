@@ -90,7 +90,11 @@ fn a_thread_that_waits_for_an_answer_buys_no_time_for_one_that_computes() {
     assert!(matches!(running.next(), Some(Event::InputRequest { .. })));
     let result = running.result();
     assert_eq!(result.status, Status::Timeout);
-    assert!(result.usage.wall_ms < 4000.0, "{} ms", result.usage.wall_ms);
+    assert!(
+        result.usage.wall < Duration::from_secs(4),
+        "{:?}",
+        result.usage
+    );
 }
 
 #[test]

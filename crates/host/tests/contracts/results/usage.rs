@@ -22,8 +22,11 @@ while time.process_time() < end: pass",
         )
         .usage;
     let idle = session.good("time.sleep(0.2)").usage;
-    assert!(busy.cpu_ms >= 200.0, "{busy:?}");
-    assert!(idle.cpu_ms < 100.0 && idle.wall_ms >= 200.0, "{idle:?}");
+    assert!(busy.cpu >= Duration::from_millis(200), "{busy:?}");
+    assert!(
+        idle.cpu < Duration::from_millis(100) && idle.wall >= Duration::from_millis(200),
+        "{idle:?}"
+    );
 }
 
 #[test]
@@ -31,7 +34,7 @@ fn cpu_time_of_child_processes_counts() {
     let code = "import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time\\nwhile time.process_time() < 0.3: pass']).returncode";
     let usage = session().good(code).usage;
-    assert!(usage.cpu_ms >= 300.0, "{usage:?}");
+    assert!(usage.cpu >= Duration::from_millis(300), "{usage:?}");
 }
 
 #[test]
@@ -53,6 +56,9 @@ fn a_time_out_tells_how_long_it_ran() {
     let usage = session()
         .run(cellblock_protocol::Cell::new("while True: pass").timeout(Duration::from_millis(500)))
         .usage;
-    assert!(usage.wall_ms >= 500.0, "{usage:?}");
-    assert!(usage.cpu_ms > 100.0 && usage.peak_bytes > 0, "{usage:?}");
+    assert!(usage.wall >= Duration::from_millis(500), "{usage:?}");
+    assert!(
+        usage.cpu > Duration::from_millis(100) && usage.peak_bytes > 0,
+        "{usage:?}"
+    );
 }

@@ -75,13 +75,16 @@ pub struct HttpOptions {
 }
 
 impl HttpOptions {
+    /// How long a client may be silent before its session ends, unless the server's owner says otherwise.
+    pub const DEFAULT_IDLE: Duration = Duration::from_secs(30 * 60);
+
     /// For programs on this machine that know the token.
     pub fn new(token: impl Into<String>) -> HttpOptions {
         HttpOptions {
             token: token.into(),
             hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
             origins: Vec::new(),
-            idle: Duration::from_secs(30 * 60),
+            idle: Self::DEFAULT_IDLE,
             grace: Duration::from_secs(60),
         }
     }

@@ -51,8 +51,8 @@ impl Deadline {
     }
 
     /// Begins to wait for the next step of the process.
-    pub fn step(self) -> Step {
-        Step {
+    pub fn step(self) -> TimedStep {
+        TimedStep {
             deadline: self,
             start: monotonic_milliseconds(),
         }
@@ -61,12 +61,12 @@ impl Deadline {
 
 /// A step of the process that init waits for.
 #[derive(Clone, Copy)]
-pub struct Step {
+pub struct TimedStep {
     deadline: Deadline,
     start: u64,
 }
 
-impl Step {
+impl TimedStep {
     /// For how many milliseconds init may wait before it asks again; an error when the process has had its time.
     pub fn left(self) -> Result<u64> {
         let Deadline {
@@ -96,20 +96,20 @@ pub enum Visibility {
 }
 
 /// A traced process that is stopped in a system call of its own.
-pub struct Stopped {
+pub struct StoppedCaller {
     pid: Pid,
     deadline: Deadline,
     own: Registers,
 }
 
-impl Stopped {
+impl StoppedCaller {
     /// Stops a traced child of ours, which waits for an answer to `notification`.
     pub fn in_call(
         processes: Fd,
         pid: Pid,
         notification: &Notification,
         deadline: Deadline,
-    ) -> Result<Stopped> {
+    ) -> Result<StoppedCaller> {
         // If init did not trace the process, the kernel would not report the stop to init.
         if tracer_of(processes, pid)? != own_pid() {
             return Err(Errno::PERM);
@@ -118,7 +118,7 @@ impl Stopped {
         wait_for_stop(pid, deadline)?;
         let own = Registers::of(pid)?;
         if own.are_interrupted_in(notification.number(), notification.instruction()) {
-            Ok(Stopped { pid, deadline, own })
+            Ok(StoppedCaller { pid, deadline, own })
         } else {
             Err(Errno::PROTO)
         }
@@ -285,7 +285,7 @@ mod tests {
                 end,
             };
             let start = now - passed;
-            Step { deadline, start }.left()
+            TimedStep { deadline, start }.left()
         };
         let no_process = 0;
         // The test itself runs: this is its main thread's id, so the state of the calling thread is asked for.

@@ -16,7 +16,7 @@ use crate::sys::{
 const MAX_DESCRIPTORS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     Counter,
     Timer,
     Signals,
@@ -25,14 +25,14 @@ enum Kind {
 
 /// One descriptor of these kinds.
 #[derive(Clone, Copy)]
-struct Found {
+struct EventDescriptor {
     number: Fd,
-    kind: Kind,
+    kind: EventKind,
     is_renewed: bool,
 }
 
 struct FoundList {
-    entries: [Found; MAX_DESCRIPTORS],
+    entries: [EventDescriptor; MAX_DESCRIPTORS],
     count: usize,
 }
 
@@ -44,7 +44,12 @@ pub fn renew() -> Result<()> {
         0,
     )?;
     let outcome = find(own).map(|mut list| {
-        for kind in [Kind::Counter, Kind::Timer, Kind::Signals, Kind::Watch] {
+        for kind in [
+            EventKind::Counter,
+            EventKind::Timer,
+            EventKind::Signals,
+            EventKind::Watch,
+        ] {
             renew_all(own, &mut list, kind);
         }
     });
@@ -59,7 +64,7 @@ pub fn count_of(number: Fd) -> Option<u64> {
     let mut count = None;
     let read = each_information_line(own, number, |line| {
         if line.starts_with(b"eventfd-count:") {
-            let mut state = State::default();
+            let mut state = EventState::default();
             state.take(line);
             count = Some(state.count);
         }
@@ -76,9 +81,9 @@ fn find(own: Fd) -> Result<FoundList> {
         0,
     )?;
     let mut list = FoundList {
-        entries: [Found {
+        entries: [EventDescriptor {
             number: -1,
-            kind: Kind::Counter,
+            kind: EventKind::Counter,
             is_renewed: false,
         }; MAX_DESCRIPTORS],
         count: 0,
@@ -89,7 +94,7 @@ fn find(own: Fd) -> Result<FoundList> {
         };
         match list.entries.get_mut(list.count) {
             Some(slot) => {
-                *slot = Found {
+                *slot = EventDescriptor {
                     number,
                     kind,
                     is_renewed: false,
@@ -103,30 +108,30 @@ fn find(own: Fd) -> Result<FoundList> {
     Ok(list)
 }
 
-fn kind_of(descriptors: Fd, number: Fd) -> Option<Kind> {
+fn kind_of(descriptors: Fd, number: Fd) -> Option<EventKind> {
     let path = Text::<16>::new(format_args!("{number}")).ok()?;
     let mut target = [0; 32];
     let length = read_link_at(descriptors, path.as_c_str(), &mut target).ok()?;
     match &target[..length] {
-        b"anon_inode:[eventfd]" => Some(Kind::Counter),
-        b"anon_inode:[timerfd]" => Some(Kind::Timer),
-        b"anon_inode:[signalfd]" => Some(Kind::Signals),
-        b"anon_inode:[eventpoll]" => Some(Kind::Watch),
+        b"anon_inode:[eventfd]" => Some(EventKind::Counter),
+        b"anon_inode:[timerfd]" => Some(EventKind::Timer),
+        b"anon_inode:[signalfd]" => Some(EventKind::Signals),
+        b"anon_inode:[eventpoll]" => Some(EventKind::Watch),
         _ => None,
     }
 }
 
-fn renew_all(own: Fd, list: &mut FoundList, kind: Kind) {
+fn renew_all(own: Fd, list: &mut FoundList, kind: EventKind) {
     for index in 0..list.count {
         let found = list.entries[index];
         if found.kind != kind || found.is_renewed {
             continue;
         }
-        let fresh = State::read(own, found.number).and_then(|state| match kind {
-            Kind::Counter => new_counter(&state),
-            Kind::Timer => new_timer(&state),
-            Kind::Signals => new_signals(&state),
-            Kind::Watch => new_watch(own, found.number, list),
+        let fresh = EventState::read(own, found.number).and_then(|state| match kind {
+            EventKind::Counter => new_counter(&state),
+            EventKind::Timer => new_timer(&state),
+            EventKind::Signals => new_signals(&state),
+            EventKind::Watch => new_watch(own, found.number, list),
         });
         let shared = share_description(list, index);
         let others = list.entries[..list.count].iter_mut().zip(shared);
@@ -192,7 +197,7 @@ fn flags_of(number: Fd) -> Result<usize> {
 
 /// What `/proc/self/fdinfo` tells of one of these objects.
 #[derive(Default)]
-struct State {
+struct EventState {
     flags: usize,
     count: u64,
     is_semaphore: bool,
@@ -204,11 +209,11 @@ struct State {
     signals: u64,
 }
 
-impl State {
-    fn read(own: Fd, number: Fd) -> Result<State> {
-        let mut state = State {
+impl EventState {
+    fn read(own: Fd, number: Fd) -> Result<EventState> {
+        let mut state = EventState {
             flags: flags_of(number)?,
-            ..State::default()
+            ..EventState::default()
         };
         each_information_line(own, number, |line| state.take(line))?;
         Ok(state)
@@ -247,7 +252,7 @@ fn each_information_line(own: Fd, number: Fd, visit: impl FnMut(&[u8])) -> Resul
     each_line_at(own, path.as_c_str(), visit)
 }
 
-fn new_counter(state: &State) -> Result<Fd> {
+fn new_counter(state: &EventState) -> Result<Fd> {
     const SEMAPHORE: usize = 1;
     let flags = state.flags & open_flags::NONBLOCK
         | open_flags::CLOEXEC
@@ -261,7 +266,7 @@ fn new_counter(state: &State) -> Result<Fd> {
     Ok(fresh)
 }
 
-fn new_timer(state: &State) -> Result<Fd> {
+fn new_timer(state: &EventState) -> Result<Fd> {
     let flags = state.flags & open_flags::NONBLOCK | open_flags::CLOEXEC;
     // SAFETY: numbers only.
     let fresh = unsafe { syscall(nr::TIMERFD_CREATE, [state.clock, flags]) }? as Fd;
@@ -276,7 +281,7 @@ fn new_timer(state: &State) -> Result<Fd> {
     unsafe { syscall(nr::TIMERFD_SETTIME, words) }.map(|_| fresh)
 }
 
-fn new_signals(state: &State) -> Result<Fd> {
+fn new_signals(state: &EventState) -> Result<Fd> {
     let flags = state.flags & open_flags::NONBLOCK | open_flags::CLOEXEC;
     let words = [
         usize::MAX,
@@ -296,7 +301,7 @@ fn new_watch(own: Fd, number: Fd, list: &FoundList) -> Result<Fd> {
         if let Some((watched, event)) = registration(line)
             && list.entries[..list.count]
                 .iter()
-                .any(|found| found.number == watched && found.kind != Kind::Watch)
+                .any(|found| found.number == watched && found.kind != EventKind::Watch)
         {
             let _ = register(fresh, watched, event);
         }
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn counters_and_timers_are_read() {
-        let mut state = State::default();
+        let mut state = EventState::default();
         for line in [
             &b"eventfd-count:               1f"[..],
             b"eventfd-semaphore: 1",

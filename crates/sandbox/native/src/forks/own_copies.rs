@@ -19,7 +19,7 @@ const CLOSED: Fd = -1;
 /// What takes the place of a descriptor.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReplacementKind {
     /// The end of a pipe: [`Replacement::end`] is 0 for the end that is read from, 1 for the other.
     Pipe = 0,
     /// An end of a pair of sockets.
@@ -42,7 +42,7 @@ pub struct Replacement {
     /// Of the file.
     offset: i64,
     number: Fd,
-    kind: Kind,
+    kind: ReplacementKind,
     /// Which pipe or pair: descriptors with the same number lead to the same one.
     group: u32,
     end: u32,
@@ -183,7 +183,7 @@ impl DeadEnds {
         let mut ends = DeadEnds([None; 2]);
         let examples = replacements
             .iter()
-            .filter(|replacement| replacement.kind == Kind::Example);
+            .filter(|replacement| replacement.kind == ReplacementKind::Example);
         for (end, example) in ends.0.iter_mut().zip(examples) {
             *end = example
                 .file_now()
@@ -212,14 +212,14 @@ impl Replacement {
             return;
         }
         let replaced = match self.kind {
-            Kind::Pipe | Kind::Pair => self.lead_to_end(groups),
-            Kind::Nothing => Err(Errno::PIPE),
+            ReplacementKind::Pipe | ReplacementKind::Pair => self.lead_to_end(groups),
+            ReplacementKind::Nothing => Err(Errno::PIPE),
             // The guest opens one that cannot be had yet.
-            Kind::File => {
+            ReplacementKind::File => {
                 let _ = self.open_again();
                 return;
             }
-            Kind::Example => return,
+            ReplacementKind::Example => return,
         };
         if replaced.is_err() && self.lead_to_nothing().is_err() {
             // It must not lead to the parent.
@@ -231,7 +231,7 @@ impl Replacement {
         let ends = groups.get_mut(self.group as usize).ok_or(Errno::INVAL)?;
         if ends[0] == CLOSED {
             *ends = match self.kind {
-                Kind::Pipe => pipe()?,
+                ReplacementKind::Pipe => pipe()?,
                 _ => pair(self.socket_kind as usize)?,
             };
         }

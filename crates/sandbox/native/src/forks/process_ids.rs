@@ -100,19 +100,19 @@ mod tests {
     #[repr(C)]
     struct Holder {
         references: usize,
-        kind: *const Kind,
+        kind: *const PythonType,
         running: usize,
         process: Pid,
     }
 
     #[repr(C)]
-    struct Kind {
+    struct PythonType {
         head: [usize; 3],
         name: *const c_char,
     }
 
     fn process_in(name: &'static CStr) -> Option<Pid> {
-        let kind = Kind {
+        let kind = PythonType {
             head: [0; 3],
             name: name.as_ptr(),
         };

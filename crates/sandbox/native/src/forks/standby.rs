@@ -2,7 +2,7 @@
 
 use crate::forks::shared_memory::LeftOut;
 use crate::forks::side_fork::side_fork;
-use crate::forks::threads::{Obstacle, Stopped};
+use crate::forks::threads::{Obstacle, StoppedThreads};
 use crate::forks::unconnected_sockets::LetGoSignal;
 use crate::forks::{file_offsets, process_ids, shared_memory, unconnected_sockets};
 use crate::launch::spawn::LibcFork;
@@ -112,7 +112,7 @@ pub enum Copying {
     /// It has one thread: by libc's `fork`, whose handlers put BLAS libraries and allocators right.
     OneThread(LibcFork),
     /// With all its threads, which are stopped.
-    AllThreads(Stopped),
+    AllThreads(StoppedThreads),
 }
 
 impl Copying {
@@ -125,14 +125,14 @@ impl Copying {
         unsafe { process_ids::note() };
         match libc_fork {
             Some(fork) => Ok(Copying::OneThread(fork)),
-            None => Stopped::stop_others().map(Copying::AllThreads),
+            None => StoppedThreads::stop_others().map(Copying::AllThreads),
         }
     }
 
     /// Copies the process. The copy is a child of init's, not of the caller's.
     ///
     /// # Safety
-    /// As for [`side_fork`] and [`Stopped::fork`].
+    /// As for [`side_fork`] and [`StoppedThreads::fork`].
     pub unsafe fn copy(self) -> sys::Result<Forked> {
         // SAFETY: the caller's promise.
         unsafe {

@@ -2,7 +2,7 @@
 
 use super::{Session, drain};
 use crate::forks::cpu_affinity::SharedCpu;
-use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, Stopped, Visibility};
+use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, StoppedCaller, Visibility};
 use crate::forks::fork::{Hints, KINDS};
 use crate::forks::ways_back::WaysBack;
 use crate::init::notify::{self, Notification, OnExecute, Protected};
@@ -91,7 +91,7 @@ impl Session {
     fn enter_fork(&mut self, pid: Pid, hints: Hints) -> Result<()> {
         let own = self.wait_for_call(pid)?;
         let deadline = self.deadline()?;
-        let stopped = Stopped::in_call(self.init.proc_directory, pid, &own, deadline)?;
+        let stopped = StoppedCaller::in_call(self.init.proc_directory, pid, &own, deadline)?;
         // Until the process is released, it and init take turns many times.
         let together = SharedCpu::with(pid);
         self.make_reported_call(
@@ -126,7 +126,7 @@ impl Session {
 
     /// What leads from a process that has descriptors of its own to this session. `None` where the head is closed to init: the processes
     /// that it is closed to would see into it while init looks.
-    fn ways_back(&self, stopped: &Stopped) -> Result<Option<WaysBack>> {
+    fn ways_back(&self, stopped: &StoppedCaller) -> Result<Option<WaysBack>> {
         let is_fork = self.init.forwarded >= 0;
         if is_fork && self.init.expected.is_none() {
             return Ok(None);
@@ -170,7 +170,7 @@ impl Session {
     /// filter of the process's own could have faked its result.
     fn make_reported_call(
         &mut self,
-        stopped: &Stopped,
+        stopped: &StoppedCaller,
         number: usize,
         arguments: [usize; 2],
         mut before: impl FnMut(&mut Session, &Notification) -> Result<()>,

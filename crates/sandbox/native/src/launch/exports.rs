@@ -322,7 +322,7 @@ extern "C" fn cellblock_take_memory_reserve() {
 extern "C" fn cellblock_interrupt_threads() {
     let before = set_signal_mask(u64::MAX);
     // A thread that cannot be stopped waits on; it is named when the next checkpoint is made.
-    if let Ok(stopped) = threads::Stopped::stop_others() {
+    if let Ok(stopped) = threads::StoppedThreads::stop_others() {
         stopped.release();
     }
     set_signal_mask(before);

@@ -53,13 +53,13 @@ pub fn take_reserve(bytes: u64) {
 /// Called when a call was refused for lack of memory. Returns 1 when the limit was raised, so that the call can be made again. The arguments are
 /// those of `mmap`, `mprotect` or `mremap` from the second on.
 pub extern "C" fn make_room(call: usize, length: u64, second: u64, flags: u64) -> i32 {
-    let Some(wanted) = Wanted::of(call, length, second, flags) else {
+    let Some(wanted) = RefusedMapping::of(call, length, second, flags) else {
         return 0;
     };
     i32::from(raise_for(wanted).unwrap_or(false))
 }
 
-fn raise_for(wanted: Wanted) -> Option<bool> {
+fn raise_for(wanted: RefusedMapping) -> Option<bool> {
     let most = MAX_USED.load(SeqCst);
     let [soft, hard] = own_limits()?;
     if most == 0 || soft != SOFT_LIMIT.load(SeqCst) {
@@ -71,15 +71,15 @@ fn raise_for(wanted: Wanted) -> Option<bool> {
 
 /// A mapping that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
+struct RefusedMapping {
     bytes: u64,
     /// The caller said that it only reserves the memory.
     is_reserved: bool,
 }
 
-impl Wanted {
+impl RefusedMapping {
     /// What a call asks for. `None` where it asks for nothing that the limit counts.
-    fn of(call: usize, length: u64, second: u64, flags: u64) -> Option<Wanted> {
+    fn of(call: usize, length: u64, second: u64, flags: u64) -> Option<RefusedMapping> {
         const WRITE: u64 = 2;
         const KIND: u64 = 0xF;
         const PRIVATE: u64 = 2;
@@ -92,7 +92,7 @@ impl Wanted {
             nr::MREMAP => (second.checked_sub(length)?, false),
             _ => return None,
         };
-        Some(Wanted {
+        Some(RefusedMapping {
             bytes: bytes.checked_next_multiple_of(page_bytes() as u64)?,
             is_reserved,
         })
@@ -123,7 +123,7 @@ impl Sizes {
 }
 
 /// The soft limit with which the mapping fits; `None` where it may not.
-fn needed_limit(wanted: Wanted, sizes: Sizes, most: u64) -> Option<u64> {
+fn needed_limit(wanted: RefusedMapping, sizes: Sizes, most: u64) -> Option<u64> {
     let needed = sizes.data.checked_add(wanted.bytes)?;
     let uses = if wanted.is_reserved {
         sizes.used
@@ -166,8 +166,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn wanted(mebibytes: u64) -> Wanted {
-        Wanted {
+    fn wanted(mebibytes: u64) -> RefusedMapping {
+        RefusedMapping {
             bytes: mebibytes * MIB,
             is_reserved: false,
         }
@@ -196,13 +196,13 @@ mod tests {
             data: 100 * MIB,
             used: 100 * MIB,
         };
-        let reserved = Wanted {
+        let reserved = RefusedMapping {
             is_reserved: true,
             ..wanted(4096)
         };
         assert_eq!(needed_limit(reserved, sizes, 1000 * MIB), Some(4212 * MIB));
         assert_eq!(needed_limit(reserved, sizes, 99 * MIB), None);
-        let endless = Wanted {
+        let endless = RefusedMapping {
             bytes: u64::MAX,
             ..reserved
         };
@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn only_private_memory_that_can_be_written_counts() {
-        let of = |call, second, flags| Wanted::of(call, 5000, second, flags);
-        let counted = Some(Wanted {
+        let of = |call, second, flags| RefusedMapping::of(call, 5000, second, flags);
+        let counted = Some(RefusedMapping {
             bytes: 8192,
             is_reserved: false,
         });
@@ -229,7 +229,7 @@ mod tests {
             assert_eq!(of(call, second, flags), None, "{call} {second} {flags}");
         }
         assert!(of(nr::MMAP, 3, 0x4022).unwrap().is_reserved);
-        assert_eq!(Wanted::of(nr::MMAP, u64::MAX, 3, 0x22), None);
+        assert_eq!(RefusedMapping::of(nr::MMAP, u64::MAX, 3, 0x22), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ const PREFIX: &str = "cellblock-";
 
 /// The files that hold the limits, which differ between cgroup versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Files {
+pub(super) enum LimitFiles {
     MemoryV1,
     PidsV1,
     CpuV1,
@@ -97,7 +97,7 @@ pub(super) fn remove_orphans(base: &Path) {
 }
 
 /// The directories of this process's own cgroups, as far as they hold a controller that we use.
-pub(super) fn own_directories() -> Vec<(PathBuf, Files)> {
+pub(super) fn own_directories() -> Vec<(PathBuf, LimitFiles)> {
     let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut found = Vec::new();
@@ -107,10 +107,10 @@ pub(super) fn own_directories() -> Vec<(PathBuf, Files)> {
             continue;
         };
         let files = match controllers {
-            "" => Files::Unified,
-            list if list.split(',').any(|name| name == "memory") => Files::MemoryV1,
-            list if list.split(',').any(|name| name == "pids") => Files::PidsV1,
-            list if list.split(',').any(|name| name == "cpu") => Files::CpuV1,
+            "" => LimitFiles::Unified,
+            list if list.split(',').any(|name| name == "memory") => LimitFiles::MemoryV1,
+            list if list.split(',').any(|name| name == "pids") => LimitFiles::PidsV1,
+            list if list.split(',').any(|name| name == "cpu") => LimitFiles::CpuV1,
             _ => continue,
         };
         if let Some(mount) = mounts.lines().find_map(|line| mount_point(line, files)) {
@@ -122,7 +122,7 @@ pub(super) fn own_directories() -> Vec<(PathBuf, Files)> {
 
 /// This process's own cgroup of version 2.
 pub(super) fn own_unified_directory() -> Option<PathBuf> {
-    let is_unified = |(_, files): &(PathBuf, Files)| *files == Files::Unified;
+    let is_unified = |(_, files): &(PathBuf, LimitFiles)| *files == LimitFiles::Unified;
     own_directories()
         .into_iter()
         .find(is_unified)
@@ -139,15 +139,17 @@ pub(super) fn holds_no_memory(base: &Path) -> bool {
 }
 
 /// The mount point in a line of `mountinfo`, if it is the hierarchy that we look for.
-fn mount_point(line: &str, files: Files) -> Option<PathBuf> {
+fn mount_point(line: &str, files: LimitFiles) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
     let mut kind = right.split(' ');
     let (kind, options) = (kind.next()?, kind.nth(1)?);
     let fits = match files {
-        Files::Unified => kind == "cgroup2",
-        Files::MemoryV1 => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
-        Files::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
-        Files::CpuV1 => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
+        LimitFiles::Unified => kind == "cgroup2",
+        LimitFiles::MemoryV1 => {
+            kind == "cgroup" && options.split(',').any(|option| option == "memory")
+        }
+        LimitFiles::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
+        LimitFiles::CpuV1 => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
     };
     fits.then(|| left.split(' ').nth(4).map(PathBuf::from))
         .flatten()
@@ -195,9 +197,9 @@ mod tests {
         let line =
             "33 25 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory";
         assert_eq!(
-            mount_point(line, Files::MemoryV1),
+            mount_point(line, LimitFiles::MemoryV1),
             Some(PathBuf::from("/sys/fs/cgroup/memory"))
         );
-        assert_eq!(mount_point(line, Files::PidsV1), None);
+        assert_eq!(mount_point(line, LimitFiles::PidsV1), None);
     }
 }

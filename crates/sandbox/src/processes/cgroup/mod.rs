@@ -8,7 +8,7 @@ mod directories;
 use crate::Error;
 use crate::processes::delegated::{delegated_base, enables, try_to_enable_cpu};
 use directories::{
-    Files, holds_no_memory, own_directories, own_name, own_unified_directory, remove,
+    LimitFiles, holds_no_memory, own_directories, own_name, own_unified_directory, remove,
     remove_orphans,
 };
 use rustix::fd::OwnedFd;
@@ -31,7 +31,7 @@ pub struct Cgroups {
 #[derive(Debug)]
 struct Hierarchy {
     own: PathBuf,
-    files: Files,
+    files: LimitFiles,
 }
 
 /// The limits of one session.
@@ -48,7 +48,7 @@ pub struct CgroupLimits {
 /// The cgroup of one session. Dropping it removes its directories.
 #[derive(Debug)]
 pub struct Cgroup {
-    directories: Vec<(PathBuf, Files)>,
+    directories: Vec<(PathBuf, LimitFiles)>,
     events: Option<fs::File>,
     /// The file with the memory in use, from its first use on.
     usage: OnceLock<Option<fs::File>>,
@@ -71,11 +71,11 @@ impl Cgroups {
     pub fn detect() -> Option<Cgroups> {
         static RUNTIMES: AtomicU32 = AtomicU32::new(0);
         let name = own_name(RUNTIMES.fetch_add(1, Ordering::Relaxed));
-        let claim = |(base, files): (PathBuf, Files)| Hierarchy::claim(&base, &name, files);
-        let delegated = |(base, files): (PathBuf, Files)| match files {
-            Files::Unified if holds_no_memory(&base) => None,
-            Files::Unified => Some((delegated_base(own_unified_directory)?, files)),
-            Files::MemoryV1 | Files::PidsV1 | Files::CpuV1 => Some((base, files)),
+        let claim = |(base, files): (PathBuf, LimitFiles)| Hierarchy::claim(&base, &name, files);
+        let delegated = |(base, files): (PathBuf, LimitFiles)| match files {
+            LimitFiles::Unified if holds_no_memory(&base) => None,
+            LimitFiles::Unified => Some((delegated_base(own_unified_directory)?, files)),
+            LimitFiles::MemoryV1 | LimitFiles::PidsV1 | LimitFiles::CpuV1 => Some((base, files)),
         };
         let hierarchies: Arc<[Hierarchy]> = own_directories()
             .into_iter()
@@ -84,7 +84,7 @@ impl Cgroups {
             .collect();
         let holds_memory = hierarchies
             .iter()
-            .any(|hierarchy| matches!(hierarchy.files, Files::MemoryV1 | Files::Unified));
+            .any(|hierarchy| matches!(hierarchy.files, LimitFiles::MemoryV1 | LimitFiles::Unified));
         holds_memory.then_some(Cgroups { hierarchies })
     }
 
@@ -93,9 +93,9 @@ impl Cgroups {
         self.hierarchies
             .iter()
             .any(|hierarchy| match hierarchy.files {
-                Files::CpuV1 => true,
-                Files::Unified => enables(&hierarchy.own, &["cpu"]),
-                Files::MemoryV1 | Files::PidsV1 => false,
+                LimitFiles::CpuV1 => true,
+                LimitFiles::Unified => enables(&hierarchy.own, &["cpu"]),
+                LimitFiles::MemoryV1 | LimitFiles::PidsV1 => false,
             })
     }
 
@@ -110,7 +110,7 @@ impl Cgroups {
         };
         // To enter one more cgroup takes time: only sessions with a limit of processors do.
         let is_needed =
-            |hierarchy: &&Hierarchy| hierarchy.files != Files::CpuV1 || limits.cpus.is_some();
+            |hierarchy: &&Hierarchy| hierarchy.files != LimitFiles::CpuV1 || limits.cpus.is_some();
         for hierarchy in self.hierarchies.iter().filter(is_needed) {
             let path = hierarchy.own.join(session);
             fs::create_dir(&path).map_err(|error| Error::system("making a cgroup", error))?;
@@ -127,7 +127,7 @@ impl Cgroups {
         if self
             .hierarchies
             .iter()
-            .any(|hierarchy| hierarchy.files == Files::Unified)
+            .any(|hierarchy| hierarchy.files == LimitFiles::Unified)
         {
             "cgroup v2"
         } else {
@@ -143,20 +143,20 @@ impl Drop for Hierarchy {
 }
 
 impl Hierarchy {
-    fn claim(base: &Path, name: &str, files: Files) -> Option<Hierarchy> {
+    fn claim(base: &Path, name: &str, files: LimitFiles) -> Option<Hierarchy> {
         remove_orphans(base);
         let own = base.join(name);
         fs::create_dir(&own).ok()?;
-        if files == Files::Unified
+        if files == LimitFiles::Unified
             && fs::write(own.join("cgroup.subtree_control"), "+memory +pids").is_err()
         {
             let _ = fs::remove_dir(&own);
             return None;
         }
-        if files == Files::Unified {
+        if files == LimitFiles::Unified {
             try_to_enable_cpu(&own);
         }
-        if files == Files::MemoryV1 {
+        if files == LimitFiles::MemoryV1 {
             // The kernel begins to count with the first limit, which takes it a while; so this is done once, and not for each session.
             let _ = fs::write(own.join(SOCKETS_V1), i64::MAX.to_string());
         }
@@ -187,20 +187,20 @@ impl Cgroup {
         let processes = self.limits.processes;
         for (path, files) in &self.directories {
             let settings: &[(&str, u64)] = match files {
-                Files::MemoryV1 => &[("memory.limit_in_bytes", memory)],
-                Files::PidsV1 => &[("pids.max", processes)],
-                Files::CpuV1 => &[],
-                Files::Unified => &[("memory.max", memory), ("pids.max", processes)],
+                LimitFiles::MemoryV1 => &[("memory.limit_in_bytes", memory)],
+                LimitFiles::PidsV1 => &[("pids.max", processes)],
+                LimitFiles::CpuV1 => &[],
+                LimitFiles::Unified => &[("memory.max", memory), ("pids.max", processes)],
             };
             for (file, value) in settings {
                 write_limit(&path.join(file), &value.to_string())?;
             }
-            if *files == Files::MemoryV1 {
+            if *files == LimitFiles::MemoryV1 {
                 // What waits in TCP and UDP sockets is not a part of the memory of version 1. At this limit, sending waits. A kernel without the file
                 // has no such sockets.
                 let _ = fs::write(path.join(SOCKETS_V1), (memory / 4).to_string());
             }
-            if *files == Files::Unified {
+            if *files == LimitFiles::Unified {
                 // No swap either, else the memory limit is none. Not every kernel has the file.
                 let _ = fs::write(path.join("memory.swap.max"), "0");
             }
@@ -218,16 +218,16 @@ impl Cgroup {
         let quota = (cpus * PERIOD_MICROSECONDS).round().max(1000.0);
         for (path, files) in &self.directories {
             match files {
-                Files::CpuV1 => {
+                LimitFiles::CpuV1 => {
                     let period = PERIOD_MICROSECONDS.to_string();
                     write_limit(&path.join("cpu.cfs_period_us"), &period)?;
                     write_limit(&path.join("cpu.cfs_quota_us"), &quota.to_string())?;
                 }
-                Files::Unified => {
+                LimitFiles::Unified => {
                     let limit = format!("{quota} {PERIOD_MICROSECONDS}");
                     write_limit(&path.join("cpu.max"), &limit)?;
                 }
-                Files::MemoryV1 | Files::PidsV1 => {}
+                LimitFiles::MemoryV1 | LimitFiles::PidsV1 => {}
             }
         }
         Ok(())
@@ -235,11 +235,11 @@ impl Cgroup {
 
     /// The files that a process of one thread writes itself into.
     pub fn entrances(&self) -> Result<Vec<OwnedFd>, Error> {
-        let open = |(path, files): &(PathBuf, Files)| {
+        let open = |(path, files): &(PathBuf, LimitFiles)| {
             // A process of one thread that enters by `tasks` spares the kernel the wait for all others, which takes milliseconds.
             let entrance = match files {
-                Files::MemoryV1 | Files::PidsV1 | Files::CpuV1 => "tasks",
-                Files::Unified => "cgroup.procs",
+                LimitFiles::MemoryV1 | LimitFiles::PidsV1 | LimitFiles::CpuV1 => "tasks",
+                LimitFiles::Unified => "cgroup.procs",
             };
             fs::OpenOptions::new()
                 .write(true)
@@ -268,9 +268,9 @@ impl Cgroup {
     fn open(&self, name_v1: &str, name_v2: &str) -> Option<fs::File> {
         self.directories.iter().find_map(|(path, files)| {
             let name = match files {
-                Files::MemoryV1 => name_v1,
-                Files::Unified => name_v2,
-                Files::PidsV1 | Files::CpuV1 => return None,
+                LimitFiles::MemoryV1 => name_v1,
+                LimitFiles::Unified => name_v2,
+                LimitFiles::PidsV1 | LimitFiles::CpuV1 => return None,
             };
             fs::File::open(path.join(name)).ok()
         })
@@ -279,9 +279,9 @@ impl Cgroup {
     /// Bytes of memory in use now that are the processes' own, without files that the kernel could drop.
     pub fn anonymous_memory(&self) -> Option<u64> {
         let name = |files| match files {
-            Files::MemoryV1 => Some("rss "),
-            Files::Unified => Some("anon "),
-            Files::PidsV1 | Files::CpuV1 => None,
+            LimitFiles::MemoryV1 => Some("rss "),
+            LimitFiles::Unified => Some("anon "),
+            LimitFiles::PidsV1 | LimitFiles::CpuV1 => None,
         };
         let (path, name) = self
             .directories

@@ -30,13 +30,13 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The one instance.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    state: Mutex<State>,
+    state: Mutex<WatcherState>,
     /// Reads the queue as soon as something is in it, so that those who wait for news hear of it.
     reading: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WatcherState {
     instance: Option<OwnedFd>,
     next_tree: u64,
     /// The directories of a watch: of one tree, or of several sessions on one directory.
@@ -65,7 +65,7 @@ pub(crate) struct Watch {
 impl Watcher {
     pub(crate) fn new() -> Arc<Watcher> {
         let instance = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        let state = State {
+        let state = WatcherState {
             instance,
             next_tree: 1,
             watches: HashMap::new(),
@@ -101,7 +101,7 @@ impl Watcher {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatcherState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,10 +118,10 @@ impl Watch {
     }
 
     /// Tells when something happens in the tree.
-    pub(crate) fn listener(&self) -> Listener {
+    pub(crate) fn listener(&self) -> ChangeListener {
         let trees = &self.watcher.lock().trees;
         let news = trees.get(&self.tree).map(|tree| Arc::clone(&tree.news));
-        Listener {
+        ChangeListener {
             watcher: Arc::clone(&self.watcher),
             tree: self.tree,
             news: news.unwrap_or_default(),
@@ -180,13 +180,13 @@ impl Watch {
 
 /// Waits for news of a tree, without taking them.
 #[derive(Clone, Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ChangeListener {
     watcher: Arc<Watcher>,
     tree: u64,
     news: Arc<Notify>,
 }
 
-impl Listener {
+impl ChangeListener {
     /// Returns when something was touched that was not queried yet.
     pub(crate) async fn wait_for_change(&self) {
         loop {
@@ -213,7 +213,7 @@ impl Listener {
 }
 
 /// The task that reads the queue; none where there is no runtime, as in some tests.
-fn read_always(state: &State, watcher: &Weak<Watcher>) -> Option<JoinHandle<()>> {
+fn read_always(state: &WatcherState, watcher: &Weak<Watcher>) -> Option<JoinHandle<()>> {
     tokio::runtime::Handle::try_current().ok()?;
     let runtime = watch_runtime();
     // The queue is registered with the runtime that waits for it.
@@ -251,7 +251,7 @@ impl Drop for Watch {
     }
 }
 
-impl State {
+impl WatcherState {
     /// No longer watches a directory of a tree, nor those below it.
     fn remove_below(&mut self, tree: u64, path: &Path) {
         let mut removed = 0;

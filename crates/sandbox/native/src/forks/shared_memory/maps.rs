@@ -9,14 +9,14 @@ use core::ffi::CStr;
 
 /// Which memory it is: the file system, and the number there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct MemoryPlace {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundMaps {
     /// Which file systems hold shared memory.
     pub(super) kinds: Kinds,
     /// How many maps.
@@ -27,7 +27,7 @@ pub(super) struct Found {
 
 /// One map as the kernel tells of it.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct MapEntry<'a> {
     map: SharedMap,
     path: &'a [u8],
 }
@@ -36,8 +36,12 @@ const LONGEST_PATH: usize = 4096;
 
 /// Finds the maps of shared memory, but for the one that begins at `own`. With `has_own_directories` the files in `/dev/shm` and `/tmp` are
 /// the session's alone. `None` where `/proc` cannot be read.
-pub(super) fn find(own: usize, has_own_directories: bool, maps: &mut [SharedMap]) -> Option<Found> {
-    let mut found = Found::new(has_own_directories);
+pub(super) fn find(
+    own: usize,
+    has_own_directories: bool,
+    maps: &mut [SharedMap],
+) -> Option<FoundMaps> {
+    let mut found = FoundMaps::new(has_own_directories);
     let list = open(c"/proc/self/maps", open_flags::RDONLY, 0).ok()?;
     let mut name = [0; LONGEST_PATH];
     let mut query = Query::default();
@@ -66,7 +70,7 @@ pub(super) fn find(own: usize, has_own_directories: bool, maps: &mut [SharedMap]
             let map = query.map();
             let length = (query.name_bytes as usize).saturating_sub(1).min(bytes);
             let path = &name[..length];
-            found.take(Entry { map, path }, own, maps);
+            found.take(MapEntry { map, path }, own, maps);
             address = map.end;
         }
     }
@@ -88,9 +92,9 @@ pub(super) fn find(own: usize, has_own_directories: bool, maps: &mut [SharedMap]
     Some(found)
 }
 
-impl Found {
-    fn new(has_own_directories: bool) -> Found {
-        Found {
+impl FoundMaps {
+    fn new(has_own_directories: bool) -> FoundMaps {
+        FoundMaps {
             kinds: Kinds {
                 has_own_directories,
                 internal: None,
@@ -101,7 +105,7 @@ impl Found {
         }
     }
 
-    fn take(&mut self, entry: Entry<'_>, own: usize, maps: &mut [SharedMap]) {
+    fn take(&mut self, entry: MapEntry<'_>, own: usize, maps: &mut [SharedMap]) {
         let map = entry.map;
         if map.start == own || !self.kinds.is_memory(map.place.device) {
             return;
@@ -218,7 +222,7 @@ impl Query {
             end: self.end as usize,
             protection: (self.map_flags & Self::PROTECTION) as usize,
             offset: self.offset,
-            place: Place {
+            place: MemoryPlace {
                 device: device(u64::from(self.major), u64::from(self.minor)),
                 inode: self.inode,
             },
@@ -233,7 +237,7 @@ fn device(major: u64, minor: u64) -> u64 {
 }
 
 /// `7f2c00000000-7f2c00001000 rw-s 00000000 00:01 1026   /dev/zero (deleted)`; `None` for a map that is not shared.
-fn parse(line: &[u8]) -> Option<Entry<'_>> {
+fn parse(line: &[u8]) -> Option<MapEntry<'_>> {
     let mut words = line.splitn(6, |byte| *byte == b' ');
     let (start, end) = pair(words.next()?, b'-')?;
     let rights = words.next()?;
@@ -244,13 +248,13 @@ fn parse(line: &[u8]) -> Option<Entry<'_>> {
     let offset = hexadecimal(words.next()?)?;
     let (major, minor) = pair(words.next()?, b':')?;
     let inode = leading_number(words.next()?)?;
-    Some(Entry {
+    Some(MapEntry {
         map: SharedMap {
             start: start as usize,
             end: end as usize,
             protection: can(0, b'r') | can(1, b'w') | can(2, b'x'),
             offset,
-            place: Place {
+            place: MemoryPlace {
                 device: device(major, minor),
                 inode,
             },
@@ -280,7 +284,7 @@ mod tests {
             (map.start, map.end, map.protection, map.offset),
             (0x7f2c_0000_0000, 0x7f2c_0000_2000, 3, 0x1000)
         );
-        let place = Place {
+        let place = MemoryPlace {
             device: 0x2A,
             inode: 1026,
         };

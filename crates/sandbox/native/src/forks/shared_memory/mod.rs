@@ -20,8 +20,8 @@ use crate::arch::page_bytes;
 use crate::forks::file_offsets::OpenFile;
 use crate::sys::{self, Fd, close, nr, syscall};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use maps::Place;
-use pages::Access;
+use maps::MemoryPlace;
+use pages::MapAccess;
 pub(crate) use pages::are_all_resident;
 use tables::{SharedMap, Tables};
 
@@ -163,7 +163,7 @@ pub fn has_put_back(file: Fd) -> bool {
     let (Some(tables), Ok(now)) = (Tables::of_process(), sys::status(file)) else {
         return false;
     };
-    let place = Place {
+    let place = MemoryPlace {
         device: now.device,
         inode: now.inode,
     };
@@ -188,7 +188,7 @@ fn find_files(tables: &mut Tables, files: &[OpenFile]) {
         let Ok(status) = sys::status(file.descriptor()) else {
             continue;
         };
-        let place = Place {
+        let place = MemoryPlace {
             device: status.device,
             inode: status.inode,
         };
@@ -261,7 +261,7 @@ fn note_map(
 ) -> bool {
     let map = tables.maps[index];
     let (first_run, begin) = (tables.run_count, from.max(map.first_page()));
-    let mut access = Access::to(&map);
+    let mut access = MapAccess::to(&map);
     let is_whole = pages::each_with_contents(&map, begin, are_all_resident, |page| {
         if tables.slot_count == most || !access.can_read() {
             return false;
@@ -308,7 +308,7 @@ fn put_map_back(tables: &Tables, index: usize) -> u64 {
     if !map.is_kept {
         return 0;
     }
-    let mut access = Access::to(&map);
+    let mut access = MapAccess::to(&map);
     let (mut at, mut lost) = (map.begin, 0);
     for run in &tables.runs[map.runs.0..map.runs.1] {
         lost += pages::clear(&map, at..run.first, &mut access);

@@ -2,7 +2,7 @@
 //!
 //! What they hold is noted like any shared memory. A file that nothing has mapped is mapped for the copy, which keeps it so.
 
-use super::maps::{Kinds, Place};
+use super::maps::{Kinds, MemoryPlace};
 use super::tables::{MAX_NAMES, SharedMap, Tables};
 use super::{shadow, with_file};
 use crate::arch::page_bytes;
@@ -21,17 +21,17 @@ const FIXED: usize = 0x10;
 
 /// A file with its name.
 #[derive(Clone, Copy)]
-pub(super) struct Name {
+pub(super) struct NamedFile {
     /// It ends in a zero byte.
     bytes: [u8; LONGEST_NAME],
-    place: Place,
+    place: MemoryPlace,
     size: u64,
     mode: u32,
     /// Whether its contents are noted, or there are none.
     is_kept: bool,
 }
 
-impl Name {
+impl NamedFile {
     fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
     }
@@ -103,7 +103,7 @@ pub(super) fn note(tables: &mut Tables) -> u64 {
 
 fn note_file(tables: &mut Tables, name: &CStr, file: Fd) -> u64 {
     let Ok(status) = status(file) else { return 0 };
-    let place = Place {
+    let place = MemoryPlace {
         device: status.device,
         inode: status.inode,
     };
@@ -111,7 +111,7 @@ fn note_file(tables: &mut Tables, name: &CStr, file: Fd) -> u64 {
         tables.has_more_names = true;
         return status.size.max(1);
     };
-    *slot = Name {
+    *slot = NamedFile {
         bytes: [0; LONGEST_NAME],
         place,
         size: status.size,
@@ -132,7 +132,7 @@ fn note_file(tables: &mut Tables, name: &CStr, file: Fd) -> u64 {
 pub(super) fn note_nameless(tables: &mut Tables, kinds: &mut Kinds, files: &[OpenFile]) {
     for file in files {
         if let Some(status) = nameless_memory(kinds, file) {
-            let place = Place {
+            let place = MemoryPlace {
                 device: status.device,
                 inode: status.inode,
             };
@@ -149,7 +149,7 @@ pub(super) fn nameless_memory(kinds: &mut Kinds, file: &OpenFile) -> Option<sys:
 }
 
 /// Sees to it that all of a file is mapped, by the code or for the copy.
-fn is_mapped_as_a_whole(tables: &mut Tables, place: Place, size: u64, file: Fd) -> bool {
+fn is_mapped_as_a_whole(tables: &mut Tables, place: MemoryPlace, size: u64, file: Fd) -> bool {
     let is_mapped = |map: &SharedMap| {
         map.place == place && map.offset == 0 && (map.end - map.start) as u64 >= size
     };
@@ -209,7 +209,7 @@ enum Presence {
     Gone,
 }
 
-fn is_there(directory: Fd, name: &Name) -> Presence {
+fn is_there(directory: Fd, name: &NamedFile) -> Presence {
     let flags = open_flags::PATH | open_flags::NOFOLLOW;
     let Ok(file) = open_at(directory, name.as_c_str(), flags, 0) else {
         return Presence::Gone;
@@ -292,7 +292,7 @@ fn make_again(directory: Fd, tables: &mut Tables, index: usize) -> Option<()> {
         let mode = u64::from(name.mode);
         sys::change_mode_at(directory, name.as_c_str(), mode).ok()?;
         let now = status(file).ok()?;
-        let place = Place {
+        let place = MemoryPlace {
             device: now.device,
             inode: now.inode,
         };
@@ -317,7 +317,7 @@ fn make_again(directory: Fd, tables: &mut Tables, index: usize) -> Option<()> {
     })
 }
 
-fn write_contents(tables: &Tables, name: &Name, file: Fd) -> Option<()> {
+fn write_contents(tables: &Tables, name: &NamedFile, file: Fd) -> Option<()> {
     let maps = &tables.maps[..tables.map_count];
     for map in maps.iter().filter(|map| map.place == name.place) {
         if !map.is_kept {

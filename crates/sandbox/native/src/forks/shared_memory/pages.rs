@@ -86,16 +86,16 @@ fn writes(address: usize) -> bool {
 }
 
 /// What may be done with a map. Where that is too little, it is changed until this goes out of scope.
-pub(super) struct Access {
+pub(super) struct MapAccess {
     start: usize,
     bytes: usize,
     own: usize,
     present: usize,
 }
 
-impl Access {
-    pub(super) fn to(map: &SharedMap) -> Access {
-        Access {
+impl MapAccess {
+    pub(super) fn to(map: &SharedMap) -> MapAccess {
+        MapAccess {
             start: map.start,
             bytes: map.end - map.start,
             own: map.protection,
@@ -121,7 +121,7 @@ impl Access {
     }
 }
 
-impl Drop for Access {
+impl Drop for MapAccess {
     fn drop(&mut self) {
         if self.present != self.own {
             let _ = self.protect(self.own);
@@ -130,7 +130,12 @@ impl Drop for Access {
 }
 
 /// Lets a page hold what a slot of the shadow holds. Returns how many bytes are lost: none, or a page.
-pub(super) fn put_page_back(map: &SharedMap, page: usize, slot: usize, access: &mut Access) -> u64 {
+pub(super) fn put_page_back(
+    map: &SharedMap,
+    page: usize,
+    slot: usize,
+    access: &mut MapAccess,
+) -> u64 {
     let address = map.address_of(page);
     // SAFETY: a page that is there and can be read, and a slot of the shadow.
     if is_resident(map, page) && access.can_read() && unsafe { is_same(address, slot) } {
@@ -145,7 +150,7 @@ pub(super) fn put_page_back(map: &SharedMap, page: usize, slot: usize, access: &
 }
 
 /// Lets pages hold nothing, as before. Returns how many bytes are lost.
-pub(super) fn clear(map: &SharedMap, pages: Range<usize>, access: &mut Access) -> u64 {
+pub(super) fn clear(map: &SharedMap, pages: Range<usize>, access: &mut MapAccess) -> u64 {
     const REMOVE: usize = 9;
     if pages.is_empty() {
         return 0;

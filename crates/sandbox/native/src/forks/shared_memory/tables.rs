@@ -1,7 +1,7 @@
 //! What is known of the shared memory of this process at its last checkpoint.
 
-use super::maps::Place;
-use super::names::Name;
+use super::maps::MemoryPlace;
+use super::names::NamedFile;
 use crate::arch::page_bytes;
 use crate::sys::{Fd, nr, syscall};
 use core::ptr::null_mut;
@@ -23,7 +23,7 @@ pub(super) struct SharedMap {
     pub(super) protection: usize,
     /// Where it begins in the memory, in bytes.
     pub(super) offset: u64,
-    pub(super) place: Place,
+    pub(super) place: MemoryPlace,
     /// A descriptor that leads to the memory, and how large the memory was; -1 where there is none.
     pub(super) file: Fd,
     pub(super) size: u64,
@@ -44,7 +44,7 @@ impl SharedMap {
         end: 0,
         protection: 0,
         offset: 0,
-        place: Place {
+        place: MemoryPlace {
             device: 0,
             inode: 0,
         },
@@ -86,7 +86,7 @@ pub(super) struct Tables {
     pub(super) map_count: usize,
     pub(super) runs: [Run; MAX_RUNS],
     pub(super) run_count: usize,
-    pub(super) names: [Name; MAX_NAMES],
+    pub(super) names: [NamedFile; MAX_NAMES],
     pub(super) name_count: usize,
     /// Whether `/dev/shm` had more files than are noted.
     pub(super) has_more_names: bool,

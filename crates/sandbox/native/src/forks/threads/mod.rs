@@ -7,7 +7,7 @@
 //! kernel puts its registers, its signal mask and its floating point state back. A thread that slept in a system call sleeps in it again,
 //! or sees it interrupted.
 //!
-//! Nothing of libc may be used between [`Stopped::stop_others`] and the end of a stop: a stopped thread may hold any of its locks. No
+//! Nothing of libc may be used between [`StoppedThreads::stop_others`] and the end of a stop: a stopped thread may hold any of its locks. No
 //! handlers of libc's `fork` are needed either: a lock that a thread holds is released by that thread, in the copy too.
 //!
 //! What is not carried: a thread's pending signals, its own timers, its priority. Thread ids change; the caller learns the new ones by
@@ -61,7 +61,7 @@ pub fn has_other_threads() -> bool {
 
 /// The other threads of this process, stopped. They must be released, or made anew in a copy.
 #[derive(Clone, Copy)]
-pub struct Stopped {
+pub struct StoppedThreads {
     count: usize,
     /// Where libc keeps the id of the thread that has stopped them.
     id_address: usize,
@@ -69,18 +69,18 @@ pub struct Stopped {
     robust_list: (usize, usize),
 }
 
-impl Stopped {
+impl StoppedThreads {
     /// Stops every other thread of this process. The caller must have blocked all signals for itself.
     ///
     /// Fails, with every thread running again, if a thread blocks the signal, does not stop in time, or if there are too many.
-    pub fn stop_others() -> core::result::Result<Stopped, Obstacle> {
+    pub fn stop_others() -> core::result::Result<StoppedThreads, Obstacle> {
         // A kernel that does not tell where a thread's id lies in memory cannot be asked for it later, in a handler.
         let id_address = own_id_address()?;
         let robust_list = robust_list()?;
         // Without other threads `/proc` is not needed, which some walls close.
         if !has_other_threads() {
             forget_entries();
-            return Ok(Stopped {
+            return Ok(StoppedThreads {
                 count: 0,
                 id_address,
                 robust_list,
@@ -98,7 +98,7 @@ impl Stopped {
         let outcome = stop_all(tasks);
         close(tasks);
         match outcome {
-            Ok(count) => Ok(Stopped {
+            Ok(count) => Ok(StoppedThreads {
                 count,
                 id_address,
                 robust_list,
@@ -113,7 +113,7 @@ impl Stopped {
     /// Copies the process, with the caller as the only thread of the copy. The copy is a child of the caller's parent.
     ///
     /// # Safety
-    /// The copy may use nothing of libc before [`Stopped::start_again`].
+    /// The copy may use nothing of libc before [`StoppedThreads::start_again`].
     pub unsafe fn fork(self) -> Result<Forked> {
         // SAFETY: the caller's promise.
         unsafe { self.clone_with(clone_flags::PARENT) }
@@ -123,11 +123,12 @@ impl Stopped {
     /// by the init of the namespaces that the helper lives in.
     ///
     /// # Safety
-    /// As for [`Stopped::fork`].
+    /// As for [`StoppedThreads::fork`].
     pub unsafe fn fork_from_helper(self) -> Result<Forked> {
         unsafe fn call(stopped: *mut c_void) -> Pid {
             // SAFETY: what is passed below, which lives through the call.
-            match unsafe { (*stopped.cast::<Stopped>()).clone_with(signals::CHLD as usize) } {
+            match unsafe { (*stopped.cast::<StoppedThreads>()).clone_with(signals::CHLD as usize) }
+            {
                 Ok(Forked::Child) => 0,
                 Ok(Forked::Parent(pid)) => pid,
                 Err(Errno(number)) => -number,

@@ -24,13 +24,13 @@ const INTERNET_6: i32 = 10;
 pub(super) const MAX_BYTES: usize = 64;
 
 /// How an option is named.
-pub(super) type Name = (i32, i32);
+pub(super) type OptionName = (i32, i32);
 
 /// `SO_REUSEADDR`.
-pub(super) const REUSE_ADDRESS: Name = (SOCKET, 2);
+pub(super) const REUSE_ADDRESS: OptionName = (SOCKET, 2);
 
 /// What is set again, in this order. The sizes of buffers are read as twice what they are set to.
-const KEPT: [Name; 40] = [
+const KEPT: [OptionName; 40] = [
     (SOCKET, 6),              // BROADCAST
     (SOCKET, SEND_BUFFER),    // SNDBUF
     (SOCKET, RECEIVE_BUFFER), // RCVBUF
@@ -73,12 +73,12 @@ const KEPT: [Name; 40] = [
     REUSE_ADDRESS, // last: it is another one while the address is taken
 ];
 /// `SO_LINGER`: whether it is on, and for how long.
-const LINGER: Name = (SOCKET, 13);
+const LINGER: OptionName = (SOCKET, 13);
 const SEND_BUFFER: i32 = 7;
 const RECEIVE_BUFFER: i32 = 8;
 
 /// Not compared: what tells of the state and not of a setting, and what reading would change.
-const NOT_SETTINGS: [Name; 19] = [
+const NOT_SETTINGS: [OptionName; 19] = [
     (SOCKET, 4), // ERROR: reading takes it
     (SOCKET, ACCEPTS),
     (SOCKET, 17), // PEERCRED
@@ -104,26 +104,26 @@ const NOT_SETTINGS: [Name; 19] = [
 #[repr(C)]
 #[derive(PartialEq, Eq)]
 pub struct Options {
-    values: [Value; KEPT.len()],
+    values: [OptionValue; KEPT.len()],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Value {
+struct OptionValue {
     /// Negative if the socket has no such option.
     count: i32,
     bytes: [u8; 16],
 }
 
-impl Value {
-    fn of(socket: Fd, (level, option): Name) -> Value {
+impl OptionValue {
+    fn of(socket: Fd, (level, option): OptionName) -> OptionValue {
         let mut bytes = [0; 16];
         let count =
             socket_option(socket, level, option, &mut bytes).map_or(-1, |count| count as i32);
-        Value { count, bytes }
+        OptionValue { count, bytes }
     }
 
-    fn as_set(mut self, name: Name) -> Value {
+    fn as_set(mut self, name: OptionName) -> OptionValue {
         if let (SOCKET, SEND_BUFFER | RECEIVE_BUFFER) = name {
             let read =
                 u32::from_ne_bytes([self.bytes[0], self.bytes[1], self.bytes[2], self.bytes[3]]);
@@ -132,12 +132,12 @@ impl Value {
         self
     }
 
-    fn switched_on(mut self) -> Value {
+    fn switched_on(mut self) -> OptionValue {
         self.bytes[..4].copy_from_slice(&1i32.to_ne_bytes());
         self
     }
 
-    fn set(self, socket: Fd, (level, option): Name) -> Result<()> {
+    fn set(self, socket: Fd, (level, option): OptionName) -> Result<()> {
         let Ok(count) = usize::try_from(self.count) else {
             return Ok(());
         };
@@ -157,14 +157,14 @@ impl Options {
     /// Reads the options of a socket.
     pub fn of(socket: Fd) -> Options {
         Options {
-            values: KEPT.map(|name| Value::of(socket, name)),
+            values: KEPT.map(|name| OptionValue::of(socket, name)),
         }
     }
 
     /// Sets them on a new socket that has no address yet, and `SO_REUSEADDR`: connections may still be at its port.
     pub fn set_before_binding(&self, fresh: Fd) -> Result<()> {
         for (name, value) in KEPT.into_iter().zip(self.values) {
-            if Value::of(fresh, name) != value {
+            if OptionValue::of(fresh, name) != value {
                 value.as_set(name).set(fresh, name)?;
             }
         }
@@ -173,20 +173,20 @@ impl Options {
 
     /// Sets those of a socket that are others now. Says whether all of them are these.
     pub fn put_back(&self, socket: Fd) -> bool {
-        const BUFFER_LOCK: Name = (SOCKET, 72);
+        const BUFFER_LOCK: OptionName = (SOCKET, 72);
         // The kernel chooses sizes itself until they are asked for.
         let are_asked_for = number(socket, BUFFER_LOCK).is_ok_and(|lock| lock != 0);
         let mut are_all = true;
         for (name, value) in KEPT.into_iter().zip(self.values) {
             let is_left = matches!(name, (SOCKET, SEND_BUFFER | RECEIVE_BUFFER)) && !are_asked_for;
-            if !is_left && Value::of(socket, name) != value {
+            if !is_left && OptionValue::of(socket, name) != value {
                 if name == LINGER {
                     // The kernel takes the time only together with "on".
                     let _ = value.switched_on().set(socket, name);
                 }
                 let _ = value.as_set(name).set(socket, name);
                 // A buffer may have been larger than one that can be asked for.
-                are_all &= Value::of(socket, name) == value;
+                are_all &= OptionValue::of(socket, name) == value;
             }
         }
         are_all
@@ -200,7 +200,7 @@ impl Options {
 }
 
 /// A setting of a socket that a new one has not, and that is not set again.
-pub(super) fn first_other(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -> Option<Name> {
+pub(super) fn first_other(socket: Fd, fresh: Fd, domain: i32, protocol: i32) -> Option<OptionName> {
     const LAST_OPTIONS: [(i32, i32); 5] =
         [(SOCKET, 84), (IP, 53), (IP_6, 80), (TCP, 37), (UDP, 110)];
     LAST_OPTIONS
@@ -220,9 +220,9 @@ fn applies(level: i32, domain: i32, protocol: i32) -> bool {
     }
 }
 
-fn is_same(socket: Fd, fresh: Fd, (level, option): Name) -> bool {
+fn is_same(socket: Fd, fresh: Fd, (level, option): OptionName) -> bool {
     // Its size is counted in instructions of eight bytes.
-    const FILTER: Name = (SOCKET, 26);
+    const FILTER: OptionName = (SOCKET, 26);
     let most = if (level, option) == FILTER {
         MAX_BYTES / 8
     } else {
@@ -238,7 +238,7 @@ fn is_same(socket: Fd, fresh: Fd, (level, option): Name) -> bool {
 }
 
 /// Reads an option that is a number.
-pub(super) fn number(socket: Fd, (level, option): Name) -> Result<i32> {
+pub(super) fn number(socket: Fd, (level, option): OptionName) -> Result<i32> {
     let mut bytes = [0; 4];
     match socket_option(socket, level, option, &mut bytes)? {
         4 => Ok(i32::from_ne_bytes(bytes)),
@@ -247,8 +247,8 @@ pub(super) fn number(socket: Fd, (level, option): Name) -> Result<i32> {
 }
 
 /// Sets an option that is a number.
-pub(super) fn set_number(socket: Fd, name: Name, number: i32) -> Result<()> {
+pub(super) fn set_number(socket: Fd, name: OptionName, number: i32) -> Result<()> {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&number.to_ne_bytes());
-    Value { count: 4, bytes }.set(socket, name)
+    OptionValue { count: 4, bytes }.set(socket, name)
 }

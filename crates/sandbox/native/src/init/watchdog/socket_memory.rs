@@ -82,7 +82,7 @@ fn of_unix(proc_directory: Fd, limit: u64) -> u64 {
     let mut sum = 0;
     let dumped = dump(&request, |answer| {
         let [_, kind, state, _] = answer.first_chunk().copied().unwrap_or_default();
-        let found = Found::read(answer.get(HEAD..).unwrap_or(&[]), &UNIX_ATTRIBUTES);
+        let found = SocketReport::read(answer.get(HEAD..).unwrap_or(&[]), &UNIX_ATTRIBUTES);
         sum += SOCKET_BYTES + found.memory();
         // What was sent is charged to the sender; when the sender is closed, to no socket that is listed. Nor are those that wait to be accepted.
         if state == LISTENS {
@@ -116,7 +116,8 @@ fn of_internet(
         request[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
         let dumped = dump(&request, |answer| {
             if is_counted(answer) {
-                let found = Found::read(answer.get(HEAD..).unwrap_or(&[]), &INTERNET_ATTRIBUTES);
+                let found =
+                    SocketReport::read(answer.get(HEAD..).unwrap_or(&[]), &INTERNET_ATTRIBUTES);
                 sum += SOCKET_BYTES + found.memory();
             }
             sum <= limit
@@ -206,7 +207,7 @@ const INTERNET_ATTRIBUTES: Attributes = Attributes {
 
 /// What the kernel tells of a socket.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct SocketReport {
     /// The inode of the socket at its other end, 0 when that was closed; if it ever had one.
     peer: Option<u32>,
     /// Bytes that wait to be read, or sockets that wait to be accepted.
@@ -221,9 +222,9 @@ struct Found {
     backlog: u64,
 }
 
-impl Found {
-    fn read(mut attributes: &[u8], numbers: &Attributes) -> Found {
-        let mut found = Found::default();
+impl SocketReport {
+    fn read(mut attributes: &[u8], numbers: &Attributes) -> SocketReport {
+        let mut found = SocketReport::default();
         while let Some(head) = attributes.first_chunk::<4>() {
             let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
             let number = u16::from_ne_bytes([head[2], head[3]]);
@@ -342,8 +343,8 @@ mod tests {
         let mut bytes = attribute(5, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
         bytes.extend(attribute(4, &[10, 11]));
         bytes.extend(attribute(2, &[0]));
-        let found = Found::read(&bytes, &UNIX_ATTRIBUTES);
-        let expected = Found {
+        let found = SocketReport::read(&bytes, &UNIX_ATTRIBUTES);
+        let expected = SocketReport {
             peer: Some(0),
             queued: 10,
             send_buffer: 4,
@@ -356,8 +357,8 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(found.memory(), 1 + 6 + 7 + 8);
         // What is cut off is nothing.
-        let cut = Found::read(&bytes[..20], &UNIX_ATTRIBUTES);
-        assert_eq!(cut, Found::default());
+        let cut = SocketReport::read(&bytes[..20], &UNIX_ATTRIBUTES);
+        assert_eq!(cut, SocketReport::default());
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub trait Census {
 
 /// Objects that a session may have again when it has closed others.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ObjectKind {
     Pipe,
     Instance,
     NetlinkSocket,
@@ -90,10 +90,10 @@ impl UserObjects {
     /// Whether a thread may make this call. `census` counts what the session has, when more was allowed than it may have at once.
     pub fn allow(&mut self, number: usize, caller: Pid, census: &impl Census) -> bool {
         match number {
-            nr::PIPE | nr::PIPE2 => self.take(Kind::Pipe, caller, census),
-            nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => self.take(Kind::Instance, caller, census),
+            nr::PIPE | nr::PIPE2 => self.take(ObjectKind::Pipe, caller, census),
+            nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => self.take(ObjectKind::Instance, caller, census),
             // Only about netlink sockets.
-            nr::SOCKET => self.take(Kind::NetlinkSocket, caller, census),
+            nr::SOCKET => self.take(ObjectKind::NetlinkSocket, caller, census),
             nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MAX_NAMED_PIPES),
             nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MAX_RULES),
             nr::LISTEN => {
@@ -107,12 +107,12 @@ impl UserObjects {
         }
     }
 
-    fn take(&mut self, kind: Kind, caller: Pid, census: &impl Census) -> bool {
+    fn take(&mut self, kind: ObjectKind, caller: Pid, census: &impl Census) -> bool {
         let calls = &mut self.calls_under_way;
         let (taken, most) = match kind {
-            Kind::Pipe => (&mut self.pipes, MAX_PIPES),
-            Kind::Instance => (&mut self.instances, MAX_INSTANCES),
-            Kind::NetlinkSocket => (&mut self.netlink_sockets, MAX_NETLINK_SOCKETS),
+            ObjectKind::Pipe => (&mut self.pipes, MAX_PIPES),
+            ObjectKind::Instance => (&mut self.instances, MAX_INSTANCES),
+            ObjectKind::NetlinkSocket => (&mut self.netlink_sockets, MAX_NETLINK_SOCKETS),
         };
         let may_be_in_call = |thread| census.may_be_in_call(thread);
         calls.has_returned(caller);
@@ -121,9 +121,9 @@ impl UserObjects {
             let under_way = calls.count(may_be_in_call);
             let counted = census.counted();
             let seen = match kind {
-                Kind::Pipe => counted.pipes,
-                Kind::Instance => counted.instances,
-                Kind::NetlinkSocket => counted.netlink_sockets,
+                ObjectKind::Pipe => counted.pipes,
+                ObjectKind::Instance => counted.instances,
+                ObjectKind::NetlinkSocket => counted.netlink_sockets,
             };
             if let Some(seen) = seen {
                 *taken = seen + under_way;

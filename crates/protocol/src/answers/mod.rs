@@ -1,4 +1,7 @@
-//! Answers to operations other than cells.
+//! Answers to operations other than cells, and the questions of editors.
+
+pub(crate) mod questions;
+pub(crate) mod variable;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +38,7 @@ impl Computed {
 
 /// The answer to `open` and to `fork`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct SessionOpened {
     /// The id of the session that is now open.
     pub session: String,
 }

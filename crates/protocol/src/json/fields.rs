@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::invalid::{Invalid, shown};
+use crate::json::invalid::{Invalid, shown};
 
 /// Reads a JSON object field by field.
 ///

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::Invalid;
-use crate::quantity::{Seconds, check_seconds, to_duration};
+use crate::json::fields::Field;
+use crate::json::invalid::Invalid;
+use crate::json::quantity::{Seconds, check_seconds, to_duration};
 
 /// Whether kept cells are run again after a crash that found only an older checkpoint, and for how long. In JSON: `true` (30 seconds), `false`,
 /// or a time such as `5` or `"500ms"`.

@@ -8,14 +8,14 @@ const WRITABLE: [&str; 2] = ["tmp", "dev/shm"];
 
 /// Whether a path is to be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum PathAccess {
     Read,
     Write,
 }
 
 /// A directory of the session, and a path below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FoundPath {
     /// The directory, relative to the session's root; `None` for the workspace.
     pub(super) directory: Option<PathBuf>,
     pub(super) path: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Finds the place of an absolute path. `..` is taken away by the text alone: no link is looked at.
-    pub(super) fn find(&self, path: &str, access: Access) -> Result<Place, Error> {
+    pub(super) fn find(&self, path: &str, access: PathAccess) -> Result<FoundPath, Error> {
         let refuse = |problem: &str| {
             let kind = std::io::ErrorKind::InvalidInput;
             Err(Error::path(path, std::io::Error::new(kind, problem)))
@@ -42,7 +42,7 @@ impl Layout {
         }
         let full = without_dots(Path::new(path));
         if let Ok(below) = full.strip_prefix(&self.workspace) {
-            return Ok(Place {
+            return Ok(FoundPath {
                 directory: None,
                 path: below.to_owned(),
             });
@@ -55,7 +55,7 @@ impl Layout {
         let relative = full.strip_prefix("/").unwrap_or(&full);
         for place in WRITABLE {
             if let Ok(below) = relative.strip_prefix(place) {
-                return Ok(Place {
+                return Ok(FoundPath {
                     directory: Some(PathBuf::from(place)),
                     path: below.to_owned(),
                 });
@@ -63,14 +63,14 @@ impl Layout {
         }
         match access {
             // The host may look into processes that are closed to the session: init and the standbys. What it opens for a caller would show them.
-            Access::Read if relative.starts_with("proc") => refuse(
+            PathAccess::Read if relative.starts_with("proc") => refuse(
                 "files of /proc are not read from outside; code of the session can read them",
             ),
-            Access::Read => Ok(Place {
+            PathAccess::Read => Ok(FoundPath {
                 directory: Some(PathBuf::new()),
                 path: relative.to_owned(),
             }),
-            Access::Write => refuse(
+            PathAccess::Write => refuse(
                 "a session can write to its workspace, to /tmp and to /dev/shm; everything else is read-only",
             ),
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn found(path: &str) -> (Option<PathBuf>, PathBuf) {
-        let place = layout(true).find(path, Access::Read).unwrap();
+        let place = layout(true).find(path, PathAccess::Read).unwrap();
         (place.directory, place.path)
     }
 
@@ -123,13 +123,23 @@ mod tests {
     #[test]
     fn what_is_neither_absolute_nor_writable_is_refused() {
         for path in ["", "a", "./a", "../a", "/tmp/\0"] {
-            assert!(layout(true).find(path, Access::Read).is_err(), "{path:?}");
+            assert!(
+                layout(true).find(path, PathAccess::Read).is_err(),
+                "{path:?}"
+            );
         }
         for path in ["/proc", "/proc/1/mem", "/tmp/../proc/1/maps", "//proc/./1"] {
-            assert!(layout(true).find(path, Access::Read).is_err(), "{path:?}");
+            assert!(
+                layout(true).find(path, PathAccess::Read).is_err(),
+                "{path:?}"
+            );
         }
-        assert!(layout(true).find("/usr/x", Access::Write).is_err());
-        assert!(layout(true).find("/tmp/../etc/x", Access::Write).is_err());
-        assert!(layout(false).find("/tmp/x", Access::Read).is_err());
+        assert!(layout(true).find("/usr/x", PathAccess::Write).is_err());
+        assert!(
+            layout(true)
+                .find("/tmp/../etc/x", PathAccess::Write)
+                .is_err()
+        );
+        assert!(layout(false).find("/tmp/x", PathAccess::Read).is_err());
     }
 }

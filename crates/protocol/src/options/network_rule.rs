@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown_text};
 
 /// The most rules of one session.
 pub const MAX_NETWORK_RULES: usize = 64;
@@ -25,6 +25,14 @@ pub const MAX_NETWORK_RULES: usize = 64;
 /// | `db.example.org:5432 private` | the host also where its address is a private one |
 ///
 /// An address, and `localhost`, is named for what it is, so it may be private without the word.
+///
+/// ```
+/// use cellblock_protocol::NetworkRule;
+///
+/// let rule: NetworkRule = "*.example.org:8080".parse().unwrap();
+/// assert_eq!(rule.to_string(), "*.example.org:8080");
+/// assert!("example.org/path".parse::<NetworkRule>().is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRule {
     /// The methods of plain HTTP; empty for everything.

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown_text};
-use crate::network_rule::{HostPattern, parse_host, split_port};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown_text};
+use crate::options::network_rule::{HostPattern, parse_host, split_port};
 
 /// A header that requests to a host get outside the session, in the words of a person:
 ///

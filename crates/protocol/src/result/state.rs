@@ -1,15 +1,18 @@
 //! The state of a session after a cell, and the checkpoint that the next cell has.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::duration::optional_whole_milliseconds;
+
 /// The state of a session after a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct StateAfterCell {
     /// Whether the cell's effects stayed.
     pub outcome: StateOutcome,
-    /// The safety net that the cell had.
+    /// The checkpoint that the cell had to go back to.
     pub checkpoint: CheckpointState,
     /// Parts of the state before the cell that could not be put back: files without a copy, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -23,12 +26,17 @@ pub struct State {
     /// In which way the cells that were run again did not do what they had done before; a few lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differed: Vec<String>,
-    /// How many milliseconds the replay took. None where no cell was run again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay_ms: Option<u64>,
+    /// How long the replay took. None where no cell was run again. In JSON: `replay_ms`, whole milliseconds.
+    #[serde(
+        rename = "replay_ms",
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "optional_whole_milliseconds"
+    )]
+    pub replay_time: Option<Duration>,
 }
 
-impl State {
+impl StateAfterCell {
     /// The state after a cell whose effects stay.
     pub fn kept(checkpoint: CheckpointState) -> Self {
         Self::new(StateOutcome::Kept, checkpoint)
@@ -43,7 +51,7 @@ impl State {
             lost: Vec::new(),
             replayed: Vec::new(),
             differed: Vec::new(),
-            replay_ms: None,
+            replay_time: None,
         }
     }
 
@@ -88,7 +96,7 @@ impl fmt::Display for StateOutcome {
     }
 }
 
-/// The safety net of a cell.
+/// Whether a cell has a checkpoint to go back to, and how far that is behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
     /// Whether the checkpoint is there.

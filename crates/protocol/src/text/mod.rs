@@ -1,6 +1,8 @@
 //! Text that came from a guest, made safe to show and small enough to hold.
 
-use crate::invisible::{is_blank_in_name, is_in_emoji, is_invisible};
+mod invisible;
+
+use crate::text::invisible::{is_blank_in_name, is_in_emoji, is_invisible};
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;

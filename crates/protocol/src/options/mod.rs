@@ -1,4 +1,15 @@
-//! The options of a session.
+//! The options of a session, and each part of them: limits, walls, network, journal, variables.
+
+pub(crate) mod container;
+pub(crate) mod credential;
+pub(crate) mod imports;
+pub(crate) mod isolation;
+pub(crate) mod journaling;
+pub(crate) mod limits;
+pub(crate) mod network_rule;
+pub(crate) mod replay;
+pub(crate) mod seed;
+pub(crate) mod workspace_place;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,16 +17,31 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::imports::import_statement;
-use crate::invalid::{Invalid, shown_text};
-use crate::seed::validate_seed;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::options::imports::import_statement;
+use crate::options::seed::validate_seed;
 use crate::{
     Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
     NetworkRule, Replay, Seed, WorkspacePlace,
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
+///
+/// ```
+/// use cellblock_protocol::{Limits, SessionOptions};
+///
+/// let options = SessionOptions {
+///     imports: vec!["math".to_owned()],
+///     limits: Limits { memory: 512 << 20, ..Limits::DEFAULT },
+///     ..SessionOptions::named("analysis")
+/// };
+/// let json = r#"{"session": "analysis", "imports": ["math"], "limits": {"memory": "512MiB"}}"#;
+/// assert_eq!(serde_json::from_str::<SessionOptions>(json).unwrap(), options);
+///
+/// let slip = serde_json::from_str::<SessionOptions>(r#"{"import": ["math"]}"#).unwrap_err();
+/// assert!(slip.to_string().contains("import"));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct SessionOptions {
@@ -237,7 +263,7 @@ impl Field for UnlistedHosts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// On the main thread of the interpreter, with a standby process as the safety net.
+    /// On the main thread of the interpreter, with a standby process as the checkpoint.
     #[default]
     Process,
     /// On a worker thread, so that the session can be looked at meanwhile; the standby is there too.

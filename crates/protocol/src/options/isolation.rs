@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
 
 /// How strongly a session is walled in. Ordered: `None < Landlock < Full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl Wall {
                 "dangerous system calls: mounts, tracing, BPF, keys, io_uring and more"
             }
             Self::Privileges => "root, capabilities, and gaining them through setuid programs",
-            Self::Signals => "a cell that would kill its own safety net",
+            Self::Signals => "a cell that would kill its own checkpoint",
             Self::Environment => {
                 "inherited environment variables and open files, and the secrets in them"
             }

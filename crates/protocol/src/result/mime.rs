@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::json_text::JsonText;
+use crate::json::text::JsonText;
 
 /// One thing to show, in as many forms as its maker offers: a MIME type for each.
 ///
@@ -22,10 +22,10 @@ pub struct MimeBundle(BTreeMap<String, MimeContent>);
 /// Code in a session decides what is in it, so a structure is kept as JSON text until
 /// [`to_value`](Self::to_value) parses it: parsed, it can take fifty times as much memory. Cloning copies no contents.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MimeContent(Kept);
+pub struct MimeContent(ContentForm);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Kept {
+enum ContentForm {
     Text(Arc<String>),
     Structure(JsonText),
 }
@@ -101,24 +101,24 @@ impl MimeContent {
     /// The string, where the content is one.
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
-            Kept::Text(text) => Some(text),
-            Kept::Structure(_) => None,
+            ContentForm::Text(text) => Some(text),
+            ContentForm::Structure(_) => None,
         }
     }
 
     /// The string or the structure. Parses a structure each time.
     pub fn to_value(&self) -> Value {
         match &self.0 {
-            Kept::Text(text) => Value::String(text.as_ref().clone()),
-            Kept::Structure(json) => json.parse(),
+            ContentForm::Text(text) => Value::String(text.as_ref().clone()),
+            ContentForm::Structure(json) => json.parse(),
         }
     }
 
     /// How many bytes the string has, or the structure as JSON text.
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            Kept::Text(text) => text.len(),
-            Kept::Structure(json) => json.as_str().len(),
+            ContentForm::Text(text) => text.len(),
+            ContentForm::Structure(json) => json.as_str().len(),
         }
     }
 
@@ -126,8 +126,8 @@ impl MimeContent {
     /// become a hundred.
     pub fn memory_when_parsed(&self) -> usize {
         match &self.0 {
-            Kept::Text(text) => text.len(),
-            Kept::Structure(json) => json.memory_when_parsed(),
+            ContentForm::Text(text) => text.len(),
+            ContentForm::Structure(json) => json.memory_when_parsed(),
         }
     }
 }
@@ -141,7 +141,7 @@ impl From<&str> for MimeContent {
 impl From<String> for MimeContent {
     fn from(mut text: String) -> Self {
         text.shrink_to_fit();
-        Self(Kept::Text(Arc::new(text)))
+        Self(ContentForm::Text(Arc::new(text)))
     }
 }
 
@@ -149,7 +149,7 @@ impl From<Value> for MimeContent {
     fn from(value: Value) -> Self {
         match value {
             Value::String(text) => text.into(),
-            structure => Self(Kept::Structure((&structure).into())),
+            structure => Self(ContentForm::Structure((&structure).into())),
         }
     }
 }
@@ -157,8 +157,8 @@ impl From<Value> for MimeContent {
 impl Serialize for MimeContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Kept::Text(text) => serializer.serialize_str(text),
-            Kept::Structure(json) => json.serialize(serializer),
+            ContentForm::Text(text) => serializer.serialize_str(text),
+            ContentForm::Structure(json) => json.serialize(serializer),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The option `imports`: names that are bound before the first cell.
 
-use crate::invalid::{Invalid, shown_text};
-use crate::seed::{is_identifier, is_keyword};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::options::seed::{is_identifier, is_keyword};
 
 /// The Python statement for one entry of the option `imports`.
 ///

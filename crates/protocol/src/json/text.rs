@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::json_memory::memory_when_parsed;
+use crate::json::memory::memory_when_parsed;
 
 /// A JSON value that is kept as compact text, in one line.
 ///

@@ -1,15 +1,39 @@
-//! The result of a cell.
+//! The result of a cell, and each part of it: displays, error, changes, state.
+
+pub(crate) mod cell_error;
+pub(crate) mod changes;
+pub(crate) mod display;
+pub(crate) mod mime;
+pub(crate) mod state;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellError, FileChanges, MimeBundle, State, Strategy, ToolArguments, VariableChanges};
+use crate::json::duration::milliseconds;
+use crate::{
+    CellError, FileChanges, MimeBundle, StateAfterCell, Strategy, ToolArguments, VariableChanges,
+};
 
 /// Everything that is known about a cell after it ran: one shape in Rust, JSON, HTTP and MCP.
 ///
 /// `status`, `exit_code` and `signal` come from the host's own sight of the process, never from the
 /// guest. What the guest says (value, error, variables) is true only as far as its code is honest.
+///
+/// ```
+/// use cellblock_protocol::{CellResult, Status};
+///
+/// /// What a program tells its user about a cell.
+/// fn in_words(result: &CellResult) -> String {
+///     match (&result.status, &result.error) {
+///         (Status::Success, _) => result.repr().unwrap_or("done").to_owned(),
+///         (Status::Timeout, _) => format!("stopped after {:.0?}", result.usage.wall),
+///         (_, Some(error)) => format!("{}: {}", error.type_, error.value),
+///         (status, None) => format!("{status}; the state is {}", result.state.outcome),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// The session it ran in.
@@ -44,7 +68,7 @@ pub struct CellResult {
     /// The files of the workspace that are new, changed or gone.
     pub files: FileChanges,
     /// The session's state after the cell.
-    pub state: State,
+    pub state: StateAfterCell,
     /// The time and memory that the cell took.
     pub usage: Usage,
     /// The tools that the code called, in order.
@@ -183,10 +207,12 @@ pub struct CellValue {
 /// The time and memory that a cell took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Milliseconds on the wall clock, without the time that tools waited for a person.
-    pub wall_ms: f64,
-    /// Milliseconds of CPU, user and system.
-    pub cpu_ms: f64,
+    /// Time on the wall clock, without the time that tools waited for a person. In JSON: `wall_ms`, milliseconds.
+    #[serde(rename = "wall_ms", with = "milliseconds")]
+    pub wall: Duration,
+    /// CPU time, user and system. In JSON: `cpu_ms`, milliseconds.
+    #[serde(rename = "cpu_ms", with = "milliseconds")]
+    pub cpu: Duration,
     /// The most memory the session held while the cell ran.
     pub peak_bytes: u64,
     /// Bytes written to standard output, kept or not.
@@ -204,8 +230,9 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments of the call.
     pub arguments: ToolArguments,
-    /// Milliseconds from the call to its answer.
-    pub ms: f64,
+    /// The time from the call to its answer. In JSON: `ms`, milliseconds.
+    #[serde(rename = "ms", with = "milliseconds")]
+    pub time: Duration,
     /// The outcome of the call.
     pub outcome: ToolOutcome,
 }

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::files::history::{ChangeNotice, FileHistory};
 use crate::files::preserve;
-use crate::files::shared_history::History;
+use crate::files::shared_history::SharedHistory;
 use crate::files::tracker::Tracker;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
@@ -14,17 +14,17 @@ use std::time::SystemTime;
 use tokio::task::JoinHandle;
 
 /// The files of a session, and how they are looked after.
-pub(crate) struct Files {
+pub(crate) struct WatchedFiles {
     pub(crate) tracker: Tracker,
     /// Of the session's temporary directory, where that is one of the host's.
     pub(crate) temporary: Option<Tracker>,
-    pub(crate) history: History,
+    pub(crate) history: SharedHistory,
     /// The time when the files were first looked at, if there were any.
     since: Option<SystemTime>,
     pub(crate) preserve_task: Option<JoinHandle<()>>,
 }
 
-impl Files {
+impl WatchedFiles {
     /// Looks at what is in a workspace, and watches it from now on. One with programs that code must not rewrite is refused.
     pub(crate) async fn watch(
         workspace: &Arc<Workspace>,
@@ -32,7 +32,7 @@ impl Files {
         directory: &Path,
         limit: u64,
         change_notice: ChangeNotice,
-    ) -> Result<Files, Error> {
+    ) -> Result<WatchedFiles, Error> {
         let (workspace, watcher, store) = (
             Arc::clone(workspace),
             Arc::clone(watcher),
@@ -42,11 +42,11 @@ impl Files {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
             workspace.refuse_set_id_programs(tracker.known())?;
             let history = FileHistory::new(workspace, store, limit, tracker.known(), change_notice);
-            Ok(Files {
+            Ok(WatchedFiles {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 temporary: None,
-                history: History::new(history),
+                history: SharedHistory::new(history),
                 preserve_task: None,
             })
         });

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown, shown_text};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown, shown_text};
 
 /// Reads a size as people write it: `512MB` (million), `2GiB` or `2G` (1024³), `4096` (bytes).
 ///
@@ -34,27 +34,6 @@ pub fn parse_age(text: &str) -> Result<Duration, Invalid> {
 pub fn duration_of_seconds(field: &str, seconds: f64) -> Result<Duration, Invalid> {
     check_seconds(field, seconds)?;
     to_duration(field, seconds)
-}
-
-/// The form of an optional [`Duration`] in JSON: a number of seconds. For `#[serde(with = "optional_seconds")]`.
-pub mod optional_seconds {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-    use std::time::Duration;
-
-    /// Writes the seconds, or null.
-    pub fn serialize<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => to.serialize_some(&time.as_secs_f64()),
-            None => to.serialize_none(),
-        }
-    }
-
-    /// Reads a number of seconds that is not negative, or null.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        let seconds = Option::<f64>::deserialize(from)?;
-        let time = seconds.map(Duration::try_from_secs_f64).transpose();
-        time.map_err(serde::de::Error::custom)
-    }
 }
 
 /// The longest time that anything can be allowed to take. More is a slip of the unit.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::MimeBundle;
 use crate::cell::MAX_CODE_BYTES;
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown};
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown};
 
 /// The most bytes of source text that a question may be about. Python reads it with every question.
 pub const MAX_QUESTION_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::{Invalid, shown_text};
-use crate::quantity::{Cpus, check_cpus};
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::{Invalid, shown_text};
+use crate::json::quantity::{Cpus, check_cpus};
 
 /// A session that lives in a container of its own, and not behind the walls of this machine's kernel alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::Invalid;
+use crate::json::fields::Field;
+use crate::json::invalid::Invalid;
 
 /// Whether a session writes down what happens in it, so that it can be made again. In JSON: `true`, `false`, a directory, or null.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

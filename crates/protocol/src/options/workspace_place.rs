@@ -6,8 +6,8 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fields::Field;
-use crate::invalid::{Invalid, shown_text};
+use crate::json::fields::Field;
+use crate::json::invalid::{Invalid, shown_text};
 
 /// The longest path of a workspace inside a session.
 const MAX_PLACE_BYTES: usize = 255;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
-use crate::invalid::Invalid;
+use crate::json::invalid::Invalid;
 use crate::{MimeBundle, ToolArguments};
 
 /// Something that code shows.

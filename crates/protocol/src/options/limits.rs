@@ -2,22 +2,35 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Field, Fields};
-use crate::invalid::Invalid;
-use crate::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
+use crate::json::duration::seconds;
+use crate::json::fields::{Field, Fields};
+use crate::json::invalid::Invalid;
+use crate::json::quantity::{Bytes, Count, Cpus, Seconds, check_cpus, check_seconds, to_duration};
 
 /// The resources that a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
 /// `"512MB"` and `"5min"` do as well, and what is absent has its default.
+///
+/// ```
+/// use cellblock_protocol::Limits;
+/// use std::time::Duration;
+///
+/// let limits = Limits { wall: Duration::from_secs(5), ..Limits::DEFAULT };
+/// assert!(limits.validate().is_ok());
+///
+/// let read: Limits = serde_json::from_str(r#"{"wall": "5s", "memory": "2GiB"}"#).unwrap();
+/// assert_eq!(read, limits);
+/// assert!(serde_json::from_str::<Limits>(r#"{"memory": "1kB"}"#).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Limits {
     /// Memory of the whole session, in bytes. Default 2 GiB.
     pub memory: u64,
     /// Wall-clock time of one cell. Default 30 s.
-    #[serde(serialize_with = "as_seconds")]
+    #[serde(serialize_with = "seconds::serialize")]
     pub wall: Duration,
     /// Processes and threads beyond the interpreter's own. Default 64.
     pub processes: u64,
@@ -33,7 +46,7 @@ pub struct Limits {
     /// Bytes of each stream that can be read afterwards with `read_output`. Default 64 MB.
     pub output_spilled: u64,
     /// An unused session ends after this time. Default 30 min.
-    #[serde(serialize_with = "as_seconds")]
+    #[serde(serialize_with = "seconds::serialize")]
     pub idle: Duration,
     /// How many checkpoints are kept for `undo`. Default 10.
     pub checkpoints: u64,
@@ -43,23 +56,27 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory: 2 << 30,
-            wall: Duration::from_secs(30),
-            processes: 64,
-            cpus: None,
-            open_files: 1024,
-            disk: 1 << 30,
-            output_kept: 1_000_000,
-            output_spilled: 64_000_000,
-            idle: Duration::from_secs(30 * 60),
-            checkpoints: 10,
-            checkpoint_memory: None,
-        }
+        Self::DEFAULT
     }
 }
 
 impl Limits {
+    /// What a session has that asks for no limits. The one definition of these numbers: flags, settings and errors take them from here, and
+    /// a test compares the pages with it.
+    pub const DEFAULT: Self = Self {
+        memory: 2 << 30,
+        wall: Duration::from_secs(30),
+        processes: 64,
+        cpus: None,
+        open_files: 1024,
+        disk: 1 << 30,
+        output_kept: 1_000_000,
+        output_spilled: 64_000_000,
+        idle: Duration::from_secs(30 * 60),
+        checkpoints: 10,
+        checkpoint_memory: None,
+    };
+
     const FIELDS: &'static [&'static str] = &[
         "memory",
         "wall",
@@ -180,8 +197,4 @@ fn take_time(fields: &mut Fields, name: &str, into: &mut Duration) -> Result<(),
         *into = to_duration(name, seconds)?;
     }
     Ok(())
-}
-
-fn as_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
 }

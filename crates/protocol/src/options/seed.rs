@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::invalid::{Invalid, shown_text};
+use crate::json::invalid::{Invalid, shown_text};
 
 /// Variables to begin with: names and JSON values. Bytes travel as `{"$bytes": "<base64>"}`.
 pub type Seed = Map<String, Value>;
