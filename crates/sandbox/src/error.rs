@@ -77,6 +77,24 @@ impl Error {
             && source.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
     }
 
+    /// Why a fork could not have a copy of its parent's temporary files, if it could not.
+    pub fn why_no_temporary_files(&self) -> Option<&'static str> {
+        let Error::Build { step, source, .. } = self else {
+            return None;
+        };
+        if *step != Stage::describe(Stage::TemporaryFiles as u64) {
+            return None;
+        }
+        let is = |errno: rustix::io::Errno| source.raw_os_error() == Some(errno.raw_os_error());
+        Some(if is(rustix::io::Errno::NAMETOOLONG) {
+            "directories in /tmp or /dev/shm are more than 100 levels deep"
+        } else if is(rustix::io::Errno::OVERFLOW) {
+            "names in /tmp or /dev/shm change all the time"
+        } else {
+            "there is no room for a copy of what is in /tmp and /dev/shm"
+        })
+    }
+
     pub(crate) fn build(process: &'static str, stage: u64, errno: u64) -> Error {
         let source = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
         Error::Build {

@@ -122,6 +122,46 @@ fn temporary_files_are_copied_and_then_apart() {
     assert_eq!(parent.value(look), "('one', ['d'])");
 }
 
+/// Files that hold nearly nothing, and together seem to be larger than `/tmp`; and a file with many names.
+#[test]
+fn temporary_files_with_holes_and_with_many_names_take_no_more_room_in_a_fork() {
+    let parent = session();
+    parent.good(
+        "import os
+for number in range(20):
+    with open(f'/tmp/sparse{number}', 'wb') as file:
+        file.truncate(700 << 20); file.seek(300 << 20); file.write(b'middle')
+with open('/tmp/name', 'wb') as file: file.write(b'x' * (2 << 20))
+for number in range(400): os.link('/tmp/name', f'/tmp/name{number}')
+open('/tmp/after', 'w').write('after')",
+    );
+    let fork = parent.fork();
+    let look = "used = os.statvfs('/tmp'); (used.f_blocks - used.f_bfree) * used.f_frsize >> 20 <= 3, \
+         {os.stat(f'/tmp/sparse{number}').st_size >> 20 for number in range(20)}, \
+         os.pread(os.open('/tmp/sparse7', os.O_RDONLY), 6, 300 << 20), \
+         {os.stat(f'/tmp/name{number}').st_nlink for number in range(400)}, os.path.getsize('/tmp/name') >> 20, open('/tmp/after').read()";
+    let same = "(True, {700}, b'middle', {401}, 2, 'after')";
+    assert_eq!(parent.value(look), same);
+    assert_eq!(fork.value(look), same);
+}
+
+/// A fork without some of them would be a surprise later.
+#[test]
+fn a_session_of_which_the_temporary_files_cannot_all_be_copied_is_not_forked() {
+    let parent = session();
+    parent.good(
+        "import os
+os.chdir('/tmp')
+for _ in range(120): os.mkdir('deeper'); os.chdir('deeper')
+os.chdir('/workspace')",
+    );
+    let error = wait(parent.0.fork()).expect_err("there is a fork");
+    assert_eq!(error.code(), "refused");
+    assert!(error.to_string().contains("levels deep"), "{error}");
+    parent.good("import shutil; shutil.rmtree('/tmp/deeper')");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
 #[test]
 fn a_pipe_and_a_pair_of_sockets_are_the_fork_s_own_and_empty() {
     let parent = session();

@@ -108,6 +108,40 @@ fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
     assert_refused(IN_A_SOCKET, "a socket in which descriptors wait");
 }
 
+/// In the fork, before the guest makes anything anew: a connection that nobody has accepted. No process has its far end open.
+const NOT_ACCEPTED: &str = r"
+def connect():
+    global server, client
+    server = socket.socket(socket.AF_UNIX); server.bind('/tmp/early'); server.listen()
+    client = socket.socket(socket.AF_UNIX); client.connect('/tmp/early')
+os.register_at_fork(after_in_child=connect)
+";
+
+#[test]
+fn a_fork_cannot_have_a_socket_of_which_it_is_not_known_who_has_it() {
+    assert_refused(NOT_ACCEPTED, "a socket that leads out of it");
+}
+
+/// In the fork, before the guest makes anything anew: starts a program from a file of the parent's, and closes the file.
+const PROGRAM: &str = r"
+import shutil
+shutil.copy('/bin/sleep', '/tmp/program')
+spare = [os.open('/dev/null', os.O_RDONLY) for _ in range(6)]
+program = os.open('/tmp/program', os.O_RDONLY)
+def start():
+    os.posix_spawn(f'/proc/self/fd/{program}', ['program', '60'], {})
+    os.close(program)
+os.register_at_fork(after_in_child=start)
+";
+
+#[test]
+fn a_fork_cannot_run_a_program_from_a_file_of_its_parent_s() {
+    assert_refused(
+        &format!("{PROGRAM}{HIDDEN}"),
+        "a directory or a program of its parent",
+    );
+}
+
 /// One of each kind of descriptor that code may have open.
 const EVERY_KIND: &str = r"
 import os, select, signal, socket, sqlite3, tempfile, threading

@@ -339,9 +339,20 @@ impl Actor {
 
 /// Waits until the copy is there, and refuses one that still holds something of its parent's.
 async fn wait_and_check(near: &mut Sockets) -> Result<(u32, ChangeNotice), Error> {
-    let ready = near.wait_until_ready().await?;
+    let ready = near.wait_until_ready().await.map_err(in_words_of_forks)?;
     near.refuse_what_is_shared().await?;
     Ok(ready)
+}
+
+fn in_words_of_forks(error: Error) -> Error {
+    let why = match &error {
+        Error::Sandbox(failure) => failure.why_no_temporary_files(),
+        _ => None,
+    };
+    match why {
+        Some(why) => Error::Refused(format!("the session cannot be forked: {why}")),
+        None => error,
+    }
 }
 
 /// Init's answer to the request for the namespaces of a fork.

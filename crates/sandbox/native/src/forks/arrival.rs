@@ -56,7 +56,7 @@ pub(super) fn accept_head(
     // The parent ends the helpers now, should one still be there.
     send(inherited.parent, &[1], &[]).at(Stage::Copy)?;
     close(inherited.parent);
-    temporary_files.copy();
+    temporary_files.copy().at(Stage::TemporaryFiles)?;
     kill(head, signals::CONT).at(Stage::Copy)?;
     send(inherited.report, &[1], &[]).at(Stage::Copy)?;
     close(inherited.report);

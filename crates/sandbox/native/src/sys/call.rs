@@ -47,6 +47,8 @@ impl Errno {
     pub const MFILE: Errno = Errno(24);
     /// The file would be too large.
     pub const FBIG: Errno = Errno(27);
+    /// The file system is full.
+    pub const NOSPC: Errno = Errno(28);
     /// The other side has gone.
     pub const PIPE: Errno = Errno(32);
     /// A name or a path is too long.

@@ -158,3 +158,17 @@ pub fn copy_bytes(from: Fd, to: Fd, most: usize) -> Result<usize> {
     // SAFETY: no pointers: both offsets move on.
     unsafe { syscall(nr::SENDFILE, [to as usize, from as usize, 0, most]) }
 }
+
+/// `lseek` to the next byte at or after this offset that a file really holds: `NXIO` where there is none.
+pub fn seek_contents(fd: Fd, offset: usize) -> Result<usize> {
+    const DATA: usize = 3;
+    // SAFETY: numbers only.
+    unsafe { syscall(nr::LSEEK, [fd as usize, offset, DATA]) }
+}
+
+/// `lseek` to the next hole, or to the end.
+pub fn seek_hole(fd: Fd, offset: usize) -> Result<usize> {
+    const HOLE: usize = 4;
+    // SAFETY: numbers only.
+    unsafe { syscall(nr::LSEEK, [fd as usize, offset, HOLE]) }
+}

@@ -194,6 +194,8 @@ stages! {
     Calls = 23: "waiting for system calls of the session to end",
     /// The standard streams of a process, and its controlling terminal.
     Terminal = 24: "opening the standard streams",
+    /// What a fork has of its parent's temporary files.
+    TemporaryFiles = 25: "copying the temporary files",
     /// Sockets for the host on the session's loopback.
     Loopback = 22: "listening on the loopback",
 }
