@@ -30,6 +30,18 @@ NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
 _CHUNK = 1 << 20
 
+_OUTPUTS = (1, 2)
+
+# The pipes that the host reads what is printed from, and the number that each has.
+_outputs: dict[tuple[int, int], int] = {}
+
+
+def note_outputs() -> None:
+    """In a process that begins to serve a session, before any code of it runs: which pipes lead to the host."""
+    _outputs.clear()
+    for number in _OUTPUTS:
+        status = os.fstat(number)
+        _outputs[status.st_dev, status.st_ino] = number
 
 class Open:
     """What is open, as it was in the parent."""
@@ -135,6 +147,11 @@ class Descriptor:
     def is_still_open(self, cut: Collection[tuple[int, int] | None] = ()) -> bool:
         """Whether the number leads to the same file as when it was looked at, or to what init has put in the place of others."""
         now = self.file_now()
+    @property
+    def output(self) -> int | None:
+        """The number of the session's own output that it leads to, as a duplicate of it does that the code has made."""
+        return _outputs.get(self.file) if self.is_pipe else None
+
         self.was_cut_by_init = now is not None and now in cut
         return now == self.file or self.was_cut_by_init
 

@@ -12,6 +12,7 @@ from . import (
     checkpoints,
     comms,
     denials,
+    descriptors,
     entropy,
     errors,
     forks,
@@ -89,6 +90,7 @@ class Head:
             self.resume(channel_fd)
             self._streams.share()
             places.begin(os.getcwd())
+            descriptors.note_outputs()
             prefork_state.begin(checkpoints.descriptors())
             self._interpreter.begin(os.getcwd())
             self._greet()
@@ -223,11 +225,11 @@ class Head:
     def _stand_by(self, next_channel: int, answer: Frame) -> str | None:
         """Make it and answer, or say why not."""
         self._streams.flush()
-        descriptors = checkpoints.descriptors()
+        opened = checkpoints.descriptors()
         # Before the fork: after it, every page that this touches would have to be copied.
         about = {**checkpoints.size(), "children": checkpoints.children()}
         own_memory = self._streams.shared_memory
-        reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about}, own_memory)
+        reason = checkpoints.make(self.channel.fd, next_channel, opened, {**answer, **about}, own_memory)
         if reason is None:
             self._streams.hold_lines()
         return reason
