@@ -334,7 +334,8 @@ class Head:
         # What the head that died had printed of an incomplete line.
         self._streams.flush()
         prefork_state, self._prefork_state = self._prefork_state, None
-        return {"lost": [] if prefork_state is None else prefork_state.settle()}
+        lost, named = ([], {}) if prefork_state is None else prefork_state.settle(request.get("named") or {})
+        return {"lost": lost, "named": named}
 
     def _repeat(self, request: Frame) -> Frame:
         """What ran after the checkpoint that this process was, and can be run again."""
