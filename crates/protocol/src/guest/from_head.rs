@@ -16,6 +16,8 @@ pub enum FromHead {
     Ready {
         /// The frozen copy of itself that it left when it was woken.
         standby: Option<u32>,
+        /// In a fork: what it does not have of its parent, each with its reason.
+        not_copied: Vec<String>,
     },
     /// The code shows something.
     Display(Display),
@@ -107,9 +109,14 @@ impl FromHead {
         let text = bounds::frame_text(body)?;
         Ok(match kind_of(text)? {
             Kind::Ready => {
-                let Ready { standby } = read(text)?;
+                let Ready {
+                    standby,
+                    mut not_copied,
+                } = read(text)?;
+                bounds::bound_reasons(&mut not_copied);
                 Self::Ready {
                     standby: (standby > 0).then_some(standby),
+                    not_copied,
                 }
             }
             Kind::Display => {
@@ -257,6 +264,8 @@ enum Kind {
 struct Ready {
     #[serde(default)]
     standby: u32,
+    #[serde(default)]
+    not_copied: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -40,6 +40,7 @@ from .wire import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from .prefork_state import PreForkState
@@ -89,8 +90,8 @@ class Head:
         try:
             self.resume(channel_fd)
             self._streams.share()
-            places.begin(os.getcwd())
             descriptors.note_outputs()
+            places.begin(os.getcwd())
             prefork_state.begin(checkpoints.descriptors())
             self._interpreter.begin(os.getcwd())
             self._greet()
@@ -130,9 +131,9 @@ class Head:
             except BaseException:
                 pass
 
-    def _greet(self, standby: int = 0) -> None:
-        """Say that this process serves from now on, and who stands by for it."""
-        self.channel.send({"t": "ready", "standby": standby})
+    def _greet(self, standby: int = 0, not_copied: Sequence[str] = ()) -> None:
+        """Say that this process serves from now on, what stands by for it, and what a fork does not have of its parent."""
+        self.channel.send({"t": "ready", "standby": standby, "not_copied": list(not_copied)})
 
     def _step(self) -> None:
         if self._request is None:
@@ -249,7 +250,8 @@ class Head:
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
             self._streams.share()
-            self._greet()
+            descriptors.note_outputs()
+            self._greet(not_copied=arrived.not_copied)
             return
         except ThreadInTheWay as error:
             reason = checkpoints.why_not_stopped(error)

@@ -173,7 +173,7 @@ impl ContainerBackend {
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
         let head = match near.wait_until_ready().await {
-            Ok((head, _)) => head,
+            Ok(ready) => ready.pid,
             Err(_) => {
                 let why = container.why_lost().await;
                 return Err(Error::Refused(format!(
@@ -235,6 +235,7 @@ impl ContainerBackend {
                 engine: self.engine.clone(),
                 name: wanted.image,
             }),
+            not_copied: Vec::new(),
             listeners,
             runtime: None,
         })?;
