@@ -124,8 +124,7 @@ impl SessionTask {
             }
             Operation::OpenFrom { snapshot } => {
                 let opened = self.server.open_from(&snapshot).await;
-                let answer =
-                    opened.map(|session| OperationAnswer::Value(json!(Opened { session })));
+                let answer = opened.map(|opened| OperationAnswer::Value(json!(opened)));
                 (answer, Next::Open)
             }
             Operation::Discard { snapshot } => {
@@ -157,8 +156,7 @@ impl SessionTask {
         let session = self.session().await?;
         let fork = session.fork().await.map_err(cellblock::Error::from)?;
         let strategy = lock(&self.state).strategy;
-        let name = self.server.adopt(fork, strategy).await?;
-        Ok(json!(Opened { session: name }))
+        Ok(json!(self.server.adopt(fork, strategy).await?))
     }
 
     /// Runs a cell; its events and its result go out as they come.
@@ -227,7 +225,8 @@ impl SessionTask {
         }
         match self.open(options).await {
             Ok(_) => Ok(json!(Opened {
-                session: self.name.clone()
+                session: self.name.clone(),
+                ..Opened::default()
             })),
             Err(error) => {
                 let later = format!(
