@@ -304,6 +304,23 @@ def test_a_failed_result_is_data_until_it_is_asked_for_a_value():
     assert raw(status="crashed", signal=11).failure_text() == "the cell ended as crashed (signal 11)"
 
 
+def test_a_failed_result_says_what_a_way_back_could_not_restore():
+    state = {
+        "outcome": "restored",
+        "checkpoint": {"status": "behind", "behind": 3, "reason": "a thread"},
+        "replayed": [1, 2],
+        "differed": ["cell 2: stdout"],
+        "lost": [3],
+        "not_restored": ["the effects of cell 3: it used the network"],
+    }
+    assert raw(status="crashed", exit_code=3, state=state).as_text().splitlines() == [
+        "the cell ended as crashed",
+        "run again: cells 1, 2",
+        "differs: cell 2: stdout",
+        "not restored: the effects of cell 3: it used the network",
+    ]
+
+
 def hints_of(kind, value="", hint=None, status="failure", obstacle=None, package=None):
     error = {"type": kind, "value": value, "repr": "", "traceback": f"{kind}: {value}\n", "frames": [], "hint": hint}
     error |= {"obstacle": obstacle, "package": package}

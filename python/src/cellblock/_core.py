@@ -44,6 +44,8 @@ class Core:
         self.open_fields: Line = {}
         self.workspace: str | None = None
         self.workspace_at = "/workspace"
+        # In a fork: what it does not have of its parent.
+        self.not_copied: list[str] = []
         self._name: str | None = None
         self._connection: Connection | None = None
         self._closed: str | None = None

@@ -188,7 +188,9 @@ def checkpoints(core: Core) -> Plan[list[Checkpoint]]:
 
 def fork(core: Core) -> Plan[Core]:
     answer = yield {"op": "fork"}
-    return core.forked(answer["session"])
+    made = core.forked(answer["session"])
+    made.not_copied = list(answer.get("not_copied", ()))
+    return made
 
 
 def reset() -> Plan[None]:

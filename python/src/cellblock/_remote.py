@@ -165,8 +165,9 @@ class RemoteConnection:
             return None
         if operation == "fork":
             fork = self.new_session_name()
-            self._ids[fork] = self._json("POST", f"{path}/fork")["id"]
-            return {"session": fork}
+            made = self._json("POST", f"{path}/fork")
+            self._ids[fork] = made["id"]
+            return {"session": fork, "not_copied": made.get("not_copied", [])}
         if operation in _SIMPLE:
             return self._json("POST", f"{path}/{operation}", given)
         if operation in _STREAMS:

@@ -226,14 +226,21 @@ class Result:
         return self
 
     def failure_text(self) -> str:
-        """What went wrong, for people: the traceback or how the process ended, and what helps."""
+        """What went wrong, for people: the traceback or how the process ended, what could not be brought back, and what helps."""
         from ._remedies import hints
 
         error = self.error
         said = error.traceback.rstrip() if error is not None else f"the cell ended as {self.status}"
         how = f" (signal {self.signal})" if error is None and self.signal is not None else ""
         helps = "".join(f"\nhint: {hint}" for hint in hints(self.status, self.raw["error"]))
-        return f"{said}{how}{helps}"
+        return f"{said}{how}{self._told_of_restore()}{helps}"
+
+    def _told_of_restore(self) -> str:
+        """The lines about a way back that did not bring everything back, or not at once."""
+        again = ", ".join(map(str, self.replayed))
+        lines = [f"run again: cells {again}"] if again else []
+        lines += [f"differs: {what}" for what in self.differed] + [f"not restored: {what}" for what in self.not_restored]
+        return "".join(f"\n{line}" for line in lines)
 
     def __repr__(self) -> str:
         parts = [f"cell {self.cell}", self.status]

@@ -219,6 +219,11 @@ class Session(SessionBase):
         """The states that `undo` can go back to, newest first."""
         return self._ask(operations.checkpoints(self._core))
 
+    @property
+    def not_copied(self) -> list[str]:
+        """In a fork: the parts of its parent's state that it does not have, such as processes and connections."""
+        return list(self._core.not_copied)
+
     def fork(self) -> Session:
         """A second session that begins where this one stands, with variables and files of its own."""
         return Session._of(self._ask(operations.fork(self._core)))

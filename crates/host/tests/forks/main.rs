@@ -21,6 +21,7 @@ mod files;
 mod inherited;
 mod kin;
 mod lives;
+mod not_copied;
 mod race;
 mod shared;
 mod state;

@@ -107,6 +107,28 @@ fn a_fitted_model_predicts_and_fits_in_the_fork() {
     assert_eq!(parent.value(predict), "2");
 }
 
+/// Code keeps them to redirect its output for a while, and to write logs.
+#[test]
+fn a_duplicate_of_the_output_leads_to_the_output_of_the_fork() {
+    let parent = session();
+    parent.good(
+        "import os, sys
+saved, log = os.dup(1), os.fdopen(os.dup(2), 'w')
+def write(): os.write(saved, b'out'); print('log', file=log, flush=True)",
+    );
+    let fork = parent.fork();
+    for one in [&fork, &parent, &fork] {
+        let result = one.good("write()");
+        assert_eq!(
+            (result.stdout, result.stderr),
+            ("out".into(), "log\n".into())
+        );
+    }
+    // There and back, as those do who catch what a library of C prints.
+    fork.good("file = os.open('file', os.O_WRONLY | os.O_CREAT); os.dup2(file, 1); os.write(1, b'caught'); os.dup2(saved, 1)");
+    assert_eq!(fork.stdout("print(open('file').read())"), "caught\n");
+}
+
 #[test]
 fn the_working_directory_is_the_same() {
     let parent = session();

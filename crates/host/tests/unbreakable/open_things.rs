@@ -319,6 +319,107 @@ in_memory.write(b'x'); in_memory.flush()",
     assert!(named("an open file without a name"), "{lost:?}");
 }
 
+/// The copy that a woken standby left behind has the same record of the checkpoint.
+#[test]
+fn what_is_lost_is_named_once() {
+    let session = session();
+    session.good(
+        "import os, socket, tempfile
+reader, writer = os.pipe()
+os.write(writer, b'one two')
+near, far = socket.socketpair()
+near.send(b'hello')
+nameless = tempfile.TemporaryFile(dir='.')
+nameless.write(b'x'); nameless.flush()
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+letters = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+letters.bind(('127.0.0.1', 0))
+letters.sendto(b'letter', letters.getsockname())
+other, end = socket.socketpair()
+process = os.pidfd_open(os.getpid())",
+    );
+    let things = [
+        ("a pipe", "reader"),
+        ("a pipe", "writer"),
+        ("a socket", "far.fileno()"),
+        ("a socket", "server.fileno()"),
+        ("a socket", "letters.fileno()"),
+        ("a socket", "other.fileno()"),
+        ("anon_inode:[pidfd]", "process"),
+    ];
+    let names = things.map(|(what, name)| format!("{what} (descriptor {})", session.value(name)));
+    let far = &names[2];
+    let first = crash(
+        &session,
+        "os.read(reader, 3); far.recv(2); nameless.write(b'y'); nameless.flush(); other.shutdown(socket.SHUT_WR)",
+    );
+    for name in &names {
+        let is_named = first.iter().any(|reason| reason.starts_with(name));
+        assert!(is_named, "{name}: {first:?}");
+    }
+    let is_named = |reason: &String| reason.contains("an open file without a name");
+    assert!(first.iter().any(is_named), "{first:?}");
+    for _ in 0..2 {
+        assert_eq!(crash(&session, "pass"), NOTHING);
+    }
+    let lost = format!("{far}: what was read from it or written to it");
+    assert_eq!(crash(&session, "far.recv(1)"), [lost.as_str()]);
+    assert_eq!(crash(&session, "pass"), NOTHING);
+    assert_eq!(crash(&session, "far.recv(1)"), [lost.as_str()]);
+    // Back to a checkpoint that has another record.
+    session.good("far.recv(1)");
+    let undone = wait(session.0.undo(1)).unwrap();
+    assert!(undone.not_restored.contains(&lost), "{undone:?}");
+}
+
+/// No checkpoint has a copy of what is in `/tmp`.
+#[test]
+fn what_was_written_to_an_open_temporary_file_is_named() {
+    let session = session();
+    session.good(
+        "import mmap, os, tempfile
+file = tempfile.NamedTemporaryFile(); file.write(b'x'); file.flush()
+mapped = tempfile.NamedTemporaryFile(); mapped.write(bytes(4096)); mapped.flush()
+area = mmap.mmap(mapped.fileno(), 4096)",
+    );
+    assert_eq!(crash(&session, "file.seek(0)"), NOTHING);
+    // Mapped files are memory, which goes back.
+    let lost = crash(&session, "file.write(b'y'); file.flush(); area[:1] = b'z'");
+    let (path, number) = (session.value("file.name"), session.value("file.fileno()"));
+    let path = path.trim_matches('\'');
+    let line = format!("{path} (descriptor {number}): what was written to an open temporary file");
+    assert_eq!(lost, [line]);
+    assert_eq!(session.value("area[:1], file.tell()"), "(b'\\x00', 1)");
+    assert_eq!(crash(&session, "pass"), NOTHING);
+}
+
+/// The cell read everything and wrote as much.
+#[test]
+fn what_took_the_place_of_what_waited_is_named() {
+    let session = session();
+    session.good(
+        "import os, socket
+reader, writer = os.pipe()
+os.write(writer, b'one two')
+near, far = socket.socketpair()
+near.send(b'hello')",
+    );
+    let lost = crash(
+        &session,
+        "os.read(reader, 7); os.write(writer, b'ONE TWO'); far.recv(5); near.send(b'HELLO')",
+    );
+    for (what, name) in [("a pipe", "reader"), ("a socket", "far.fileno()")] {
+        let number = session.value(name);
+        let line = format!("{what} (descriptor {number}): what was read from it or written to it");
+        assert!(lost.contains(&line), "{line}: {lost:?}");
+    }
+    assert_eq!(
+        session.value("os.read(reader, 9), far.recv(9)"),
+        "(b'ONE TWO', b'HELLO')"
+    );
+}
+
 /// After a restore the channel to the host has another number, and a socket of the code's can have the channel's old one.
 #[test]
 fn a_listening_socket_is_noticed_whatever_its_number_is() {

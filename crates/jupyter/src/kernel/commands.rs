@@ -71,11 +71,15 @@ impl Command {
                 Ok(checkpoints_text(&list, counts))
             }
             Self::Fork(name) => {
-                sessions.fork(&name).await?;
+                let not_copied = sessions.fork(&name).await?;
                 let current = sessions.name();
-                Ok(format!(
+                let mut text = format!(
                     "`{name}` is a copy of `{current}` as it is now; %switch {name} runs cells there\n"
-                ))
+                );
+                for what in not_copied {
+                    text.push_str(&format!("  not copied: {what}\n"));
+                }
+                Ok(text)
             }
             Self::Switch(None) => {
                 let names = sessions.names().into_iter();

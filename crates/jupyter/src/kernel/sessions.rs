@@ -93,8 +93,8 @@ impl Sessions {
         names
     }
 
-    /// Keeps a fork of the current session under a name.
-    pub(super) async fn fork(&mut self, name: &str) -> Result<(), String> {
+    /// Keeps a fork of the current session under a name. Returns what the fork does not have.
+    pub(super) async fn fork(&mut self, name: &str) -> Result<Vec<String>, String> {
         if self.names().iter().any(|known| known == name) {
             return Err(format!("there is a session `{name}` already"));
         }
@@ -103,8 +103,9 @@ impl Sessions {
         }
         let fork = self.current().await?.fork().await;
         let fork = fork.map_err(|error| error.to_string())?;
+        let not_copied = fork.not_copied().to_vec();
         self.by_name.insert(name.to_owned(), fork);
-        Ok(())
+        Ok(not_copied)
     }
 
     /// Runs cells in another session from now on.

@@ -57,7 +57,7 @@ impl Tool for ForkTool {
         let session = parent.session().await?.fork().await?;
         let runner = main.with_new_state(session);
         // Opens the session now. It is closed with the tool runner.
-        runner.session().await?;
+        let not_copied = runner.session().await?.not_copied().to_vec();
         let earlier = lock(&forks).keep(name.clone(), ForkRunner { runner, place });
         let mut text = format!(
             "The session `{name}` is there, with the variables and files of `{}`. Pass \"session\": \"{name}\" to use it.",
@@ -68,8 +68,15 @@ impl Tool for ForkTool {
             drop(earlier.place);
             text.push_str(" The fork that had this name before is gone.");
         }
+        for what in &not_copied {
+            text.push_str(&format!("\nNot copied: {what}."));
+        }
+        let mut structured = json!({"session": name});
+        if !not_copied.is_empty() {
+            structured["not_copied"] = json!(not_copied);
+        }
         Ok(Output {
-            structured: Some(json!({"session": name})),
+            structured: Some(structured),
             parts: vec![Part::Text(text)],
         })
     }

@@ -37,10 +37,13 @@ impl Computed {
 }
 
 /// The answer to `open` and to `fork`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOpened {
     /// The id of the session that is now open.
     pub session: String,
+    /// Parts of the state of its parent that a fork does not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_copied: Vec<String>,
 }
 
 /// The answer to `undo`.

@@ -57,6 +57,15 @@ pub(super) fn cut(text: &mut String, max: usize) {
     text.shrink_to_fit();
 }
 
+/// Bounds a list of reasons, each of which is a line for a person.
+pub(super) fn bound_reasons(reasons: &mut Vec<String>) {
+    const MAX_REASONS: usize = 100;
+    reasons.truncate(MAX_REASONS);
+    for reason in reasons {
+        cut(reason, SHORT);
+    }
+}
+
 /// Keeps the beginning and the end: of a traceback the last line says the most.
 fn cut_middle(text: &mut String, max: usize) {
     const MARK: &str = "\n…\n";

@@ -20,6 +20,8 @@ pub enum FromHead {
     Ready {
         /// The frozen copy of itself that it left when it was woken.
         standby: Option<u32>,
+        /// In a fork: what it does not have of its parent, each with its reason.
+        not_copied: Vec<String>,
     },
     /// The code shows something.
     Display(Display),
@@ -111,9 +113,14 @@ impl FromHead {
         let text = bounds::frame_text(body)?;
         Ok(match kind_of(text)? {
             FrameKind::Ready => {
-                let ReadyFrame { standby } = read(text)?;
+                let ReadyFrame {
+                    standby,
+                    mut not_copied,
+                } = read(text)?;
+                bounds::bound_reasons(&mut not_copied);
                 Self::Ready {
                     standby: (standby > 0).then_some(standby),
+                    not_copied,
                 }
             }
             FrameKind::Display => {
@@ -261,6 +268,8 @@ enum FrameKind {
 struct ReadyFrame {
     #[serde(default)]
     standby: u32,
+    #[serde(default)]
+    not_copied: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -10,5 +10,5 @@ mod reply;
 mod to_head;
 
 pub use from_head::{Done, FromHead, HeadError};
-pub use reply::{Armed, Reply};
-pub use to_head::{RepeatableCell, ToHead, ToolContent};
+pub use reply::{Armed, Reply, Settled};
+pub use to_head::{NamedLosses, RepeatableCell, ToHead, ToolContent};

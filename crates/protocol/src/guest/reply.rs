@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::bounds::{self, Bound as _};
 use super::from_head::{HeadError, read};
+use super::to_head::NamedLosses;
 use crate::result::mime::add_plain_text;
 use crate::{Completeness, Completions, Computed, CursorHelp, Inspection, Variable};
 
@@ -38,6 +39,17 @@ pub struct Armed {
 impl Armed {
     /// The head cannot tell how much shared memory it has, because it may not read `/proc`.
     pub const LEFT_OUT_UNKNOWN: u64 = 9_999_999_999;
+}
+
+/// What a head that was woken says of its open files, its sockets and its processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Settled {
+    /// What could not be put right, each with its reason.
+    #[serde(default)]
+    pub lost: Vec<String>,
+    /// What the copy of itself that it left behind is told of this when it is woken.
+    #[serde(default)]
+    pub named: NamedLosses,
 }
 
 /// The most child processes that a head can name.
@@ -141,21 +153,18 @@ impl Reply {
         Ok(Ok(armed))
     }
 
-    /// For `settle`: what could not be put right, each with its reason.
-    pub fn settled(self) -> Result<Vec<String>, HeadError> {
-        #[derive(Deserialize)]
-        struct LostItems {
-            #[serde(default)]
-            lost: Vec<String>,
-        }
-        const MAX_REASONS: usize = 100;
+    /// For `settle`: what could not be put right.
+    pub fn settled(self) -> Result<Settled, HeadError> {
+        const MAX_NAMED: usize = 1024;
         self.accepted()?;
-        let LostItems { lost: mut reasons } = read(&self.text)?;
-        reasons.truncate(MAX_REASONS);
-        for reason in &mut reasons {
-            bounds::cut(reason, bounds::SHORT);
+        let mut settled: Settled = read(&self.text)?;
+        bounds::bound_reasons(&mut settled.lost);
+        let is_too_long = |name: &String| name.len() > bounds::NAME;
+        if settled.named.len() > MAX_NAMED || settled.named.keys().any(is_too_long) {
+            // Then all of it is told again.
+            settled.named.clear();
         }
-        Ok(reasons)
+        Ok(settled)
     }
 
     /// For `repeat`: how many cells did as they did before.

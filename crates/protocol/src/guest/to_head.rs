@@ -85,7 +85,12 @@ pub enum ToHead {
     /// Forget all variables.
     Reset { seq: u64 },
     /// The files are as they were when a standby, which was woken, was made: it puts right what leads to them.
-    Settle { seq: u64 },
+    Settle {
+        seq: u64,
+        /// What an earlier one, which had the same state and left this one behind, could not put right.
+        #[serde(skip_serializing_if = "NamedLosses::is_empty")]
+        named: NamedLosses,
+    },
     /// Run these cells again, which ran after the standby was made that this head was.
     Repeat {
         seq: u64,
@@ -136,6 +141,10 @@ pub struct RepeatableCell {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
+
+/// What a head that was woken could not put right: a descriptor or a pool, and a mark that is the same as long as its state is. Only the guest
+/// reads it.
+pub type NamedLosses = BTreeMap<String, i64>;
 
 /// One piece of the answer to a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -104,11 +104,17 @@ fn operations_are_written_as_the_guest_reads_them() {
 fn frames_of_the_head_are_read() {
     assert_eq!(
         parse(json!({"t": "ready"})),
-        Ok(FromHead::Ready { standby: None })
+        Ok(FromHead::Ready {
+            standby: None,
+            not_copied: Vec::new()
+        })
     );
     assert_eq!(
-        parse(json!({"t": "ready", "standby": 9})),
-        Ok(FromHead::Ready { standby: Some(9) })
+        parse(json!({"t": "ready", "standby": 9, "not_copied": ["a".repeat(5000)]})),
+        Ok(FromHead::Ready {
+            standby: Some(9),
+            not_copied: vec![format!("{}…", "a".repeat(4093))]
+        })
     );
     assert_eq!(
         parse(json!({"t": "display", "mime": {"text/plain": "x"}})),

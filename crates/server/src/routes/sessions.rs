@@ -304,7 +304,12 @@ async fn fork(
     let live = state.session(&caller, &id).await?;
     let fork = state.fork_session(&caller, &live).await?;
     let row = state.session_row(&caller, &fork.id).await?;
-    Ok((StatusCode::CREATED, Json(session_json(&row, Some(&fork)))))
+    let mut answer = session_json(&row, Some(&fork));
+    let not_copied = fork.session.not_copied();
+    if !not_copied.is_empty() {
+        answer["not_copied"] = json!(not_copied);
+    }
+    Ok((StatusCode::CREATED, Json(answer)))
 }
 
 async fn reset(

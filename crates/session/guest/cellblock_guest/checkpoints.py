@@ -82,12 +82,12 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     has_threads = native.has_other_threads()
     process = _getpid()
     child_processes.guard()
-    executors = child_processes.idle_executors()
+    pools = child_processes.Pools()
     try:
         with OtherThreadsWait(has_threads):
             pid, left = native.stand_by(channel, next_channel, frame, places, prefork_state.files, own_memory, has_threads)
             if not pid:
-                renew_ids(process, executors)
+                renew_ids(process, pools)
     except native.ThreadInTheWay as error:
         return why_not_stopped(error)
     if pid:
@@ -217,11 +217,11 @@ def _own_bytes() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def renew_ids(process: int, executors: list[Any]) -> None:
+def renew_ids(process: int, pools: child_processes.Pools) -> None:
     """In a copy of `process`: what Python remembers of its threads, and of the children of the process: also the pools that
     had no work. What asyncio remembers, native code has renewed before any thread ran."""
     _renew_thread_ids()
-    child_processes.take_over(process, executors)
+    child_processes.take_over(process, pools)
 
 
 def _renew_thread_ids() -> None:

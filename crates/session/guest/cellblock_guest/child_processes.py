@@ -32,6 +32,7 @@ _KEPT_POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.
 _children: list[Any] = []
 _pools: list[Any] = []
 _executors: list[Any] = []
+_lost_pools: list[str] = []
 _tracked: list[tuple[str, str]] = []
 _errors: list[Exception] = []
 
@@ -52,24 +53,30 @@ def renewed() -> set[Any]:
     return {getattr(_resource_tracker(), "_pid", None)}
 
 
-def idle_executors() -> list[Any]:
-    """The pools of `concurrent.futures` that have workers and no work, before the process is copied: in the copy, their threads
-    may find the workers ended before anything else happens."""
-    try:
-        threads = list(modules["concurrent.futures.process"]._threads_wakeups)
-        executors = [thread.executor_reference() for thread in threads]
-        return [executor for executor in executors if executor is not None and _is_idle(executor)]
-    except Exception:  # not imported, or the code has put something else in its place
-        return []
+class Pools:
+    """The pools of processes, before the process is copied: in the copy, their threads may find the workers ended before anything
+    else happens."""
+
+    def __init__(self) -> None:
+        executors = _executors_of("concurrent.futures.process")
+        # They have workers and no work.
+        self.idle = [executor for executor in executors if _is_idle(executor)]
+        lost = [executor for executor in executors if _has_work(executor)]
+        for module, _ in _KEPT_POOLS:
+            # One that the library keeps for its next use is replaced then, and only who holds it finds it broken.
+            lost += [executor for executor in _executors_of(_home(module)) if _has_work(executor) or _is_in_variable(executor)]
+        self.lost = [f"an executor of processes ({type(executor).__name__}): it is broken" for executor in lost]
+        self.lost += ["a pool of multiprocessing: the work that it had"] * sum(map(_has_pending_work, _multiprocessing_pools()))
 
 
-def take_over(before: int, executors: list[Any]) -> None:
-    """At once in a copy of the process `before`, in which these pools had no work."""
+def take_over(before: int, pools: Pools) -> None:
+    """At once in a copy of the process `before`, which had these pools."""
     _forget_kept_pools()
-    for executor in executors:
+    for executor in pools.idle:
         # The thread ends with the workers, and must not tell the pool.
         executor._executor_manager_thread.executor_reference = _no_executor
-    _executors.extend(executors)
+    _executors.extend(pools.idle)
+    _lost_pools.extend(pools.lost)
     if "multiprocessing.process" not in modules:
         return
     try:
@@ -81,8 +88,9 @@ def take_over(before: int, executors: list[Any]) -> None:
         _errors.append(error)
 
 
-def end() -> list[str]:
-    """When the processes have ended, and files and descriptors of the copy are its own. Says what went wrong."""
+def end() -> tuple[list[str], list[str]]:
+    """When the processes have ended, and files and descriptors of the copy are its own. Says which pools are lost, and what went
+    wrong."""
     try:
         for name, kind in _tracked:
             modules["multiprocessing.resource_tracker"].register(name, kind)
@@ -95,10 +103,52 @@ def end() -> list[str]:
     for child in _children:
         if isinstance(child._popen, _Guarded):  # else the code has closed it meanwhile
             child._popen = child._popen.ended()
-    lost = [f"multiprocessing: what it knows of its processes and pools ({error!r:.200})" for error in _errors]
-    for kept in _children, _pools, _executors, _tracked, _errors:
+    problems = [f"multiprocessing: what it knows of its processes and pools ({error!r:.200})" for error in _errors]
+    lost = list(_lost_pools)
+    for kept in _children, _pools, _executors, _lost_pools, _tracked, _errors:
         kept.clear()
-    return lost
+    return lost, problems
+
+
+def _executors_of(module: str) -> list[Any]:
+    """The executors of this module that have workers."""
+    try:
+        found = [thread.executor_reference() for thread in list(modules[module]._threads_wakeups)]
+    except Exception:  # not imported, or the code has put something else in its place
+        return []
+    return [executor for executor in found if executor is not None]
+
+
+def _home(reusable: str) -> str:
+    """The module of the executors that this one keeps."""
+    return reusable.replace("reusable_executor", "process_executor")
+
+
+def _is_in_variable(executor: Any) -> bool:
+    try:
+        return _is_usable(executor) and any(value is executor for value in list(vars(modules["__main__"]).values()))
+    except AttributeError:  # another version
+        return False
+
+
+def _multiprocessing_pools() -> list[Any]:
+    try:
+        finalizers = list(modules["multiprocessing.util"]._finalizer_registry.values())
+        found = [finalizer._weakref() for finalizer in finalizers if _is_of_pool(finalizer)]
+    except Exception:  # not imported, or the code has put something else in its place
+        return []
+    return [pool for pool in found if pool is not None]
+
+
+def _is_of_pool(finalizer: Any) -> bool:
+    return getattr(finalizer._callback, "__name__", "") == "_terminate_pool"
+
+
+def _has_pending_work(pool: Any) -> bool:
+    try:
+        return any(not result.ready() for result in list(pool._cache.values()))
+    except Exception:  # another kind of pool, or another version
+        return False
 
 
 def _forget_kept_pools() -> None:
@@ -128,7 +178,7 @@ def _take_over_finalizers(before: int) -> None:
         if finalizer._pid != before:
             continue
         finalizer._pid = _getpid()
-        if getattr(finalizer._callback, "__name__", "") == "_terminate_pool":
+        if _is_of_pool(finalizer):
             _pools.append(finalizer)
 
 
@@ -194,7 +244,22 @@ def _renew_pool(finalizer: Any) -> None:
 
 
 def _is_idle(executor: Any) -> bool:
-    return not (executor._pending_work_items or executor._broken or executor._shutdown_thread)
+    try:
+        return not (executor._pending_work_items or executor._broken or executor._shutdown_thread)
+    except AttributeError:  # another version
+        return False
+
+
+def _is_usable(executor: Any) -> bool:
+    flags = getattr(executor, "_flags", None)  # of loky
+    return not (executor._broken if flags is None else flags.broken or flags.shutdown)
+
+
+def _has_work(executor: Any) -> bool:
+    try:
+        return bool(executor._pending_work_items) and _is_usable(executor)
+    except AttributeError:  # another version
+        return False
 
 
 def _no_executor() -> None:

@@ -24,20 +24,34 @@ _SOCKET = 0o140000
 _TERMINALS = ("/dev/pts/", "/dev/ptmx")
 _DELETED = " (deleted)"
 # Made anew before any thread of the fork runs: `forks/event_descriptors.rs`.
-_RENEWED_BY_NATIVE_CODE = (epolls.PATH, "anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]")
+COUNTER = "anon_inode:[eventfd]"
+_RENEWED_BY_NATIVE_CODE = (epolls.PATH, COUNTER, "anon_inode:[timerfd]", "anon_inode:[signalfd]")
 # Flags that a file is opened with, but not again.
 NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
 _CHUNK = 1 << 20
+_OUTPUTS = (1, 2)
+
+# The pipes that the host reads what is printed from, and the number that each has.
+_outputs: dict[tuple[int, int], int] = {}
+
+
+def note_outputs() -> None:
+    """In a process that begins to serve a session, before any code of it runs: which pipes lead to the host."""
+    _outputs.clear()
+    for number in _OUTPUTS:
+        status = os.fstat(number)
+        _outputs[status.st_dev, status.st_ino] = number
 
 
 class Open:
     """What is open, as it was in the parent."""
 
     def __init__(self, descriptors: list[Descriptor], examples: list[Descriptor]) -> None:
-        self._descriptors = descriptors
+        self._all = self._descriptors = descriptors
         # A socket and a directory of the guest's own: what init has made of them, it has made of others.
         self.examples = examples
+        self._not_opened: list[str] = []
 
     @classmethod
     def look(cls, besides: tuple[int, ...]) -> Open:
@@ -66,13 +80,32 @@ class Open:
         for descriptor in self._descriptors:
             try:
                 _renew(descriptor, fresh)
-            except OSError:
+            except OSError as error:
                 _replace(descriptor, nothing())
+                self._not_opened.append(f"{descriptor.name}: it cannot be opened again: {error.strerror}")
         fresh.close()
 
     def close(self) -> None:
         for example in self.examples:
             os.close(example.number)
+
+    def has_counters(self) -> bool:
+        """Whether there are counters of events, by which libraries wake their threads."""
+        return any(kept.path == COUNTER for kept in self._all)
+
+    def lost(self) -> list[str]:
+        """In the copy: what leads nowhere there."""
+        cut = [kept for kept in self._all if kept.is_cut_off and pairs.of(kept.inode) is None]
+        cut += self._pipes_with_one_end()
+        return [f"{kept.name}: it leads nowhere in a fork" for kept in cut] + self._not_opened
+
+    def _pipes_with_one_end(self) -> list[Descriptor]:
+        """Pipes whose other end another process has."""
+        ends: dict[int, set[bool]] = {}
+        pipes = [kept for kept in self._all if kept.is_pipe and kept.output is None and kept.path.startswith("pipe:")]
+        for kept in pipes:
+            ends.setdefault(kept.inode, set()).add(kept.flags & os.O_ACCMODE == os.O_WRONLY)
+        return [kept for kept in pipes if len(ends[kept.inode]) == 1]
 
     def renew_watches(self) -> None:
         """The rest: last, when the others are what they shall be."""
@@ -99,6 +132,12 @@ class Descriptor:
         self.watched = epolls.watched(number) if self.path == epolls.PATH else {}
 
     @property
+    def name(self) -> str:
+        """What a person is told of it."""
+        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, "a terminal" if self.is_terminal else self.path)
+        return f"{what} (descriptor {self.number})"
+
+    @property
     def is_regular(self) -> bool:
         """Whether it is a plain file."""
         return self.kind == _REGULAR
@@ -107,6 +146,11 @@ class Descriptor:
     def is_pipe(self) -> bool:
         """Whether it is an end of a pipe."""
         return self.kind == _PIPE
+
+    @property
+    def output(self) -> int | None:
+        """The number of the session's own output that it leads to, as a duplicate of it does that the code has made."""
+        return _outputs.get(self.file) if self.is_pipe else None
 
     @property
     def is_socket(self) -> bool:

@@ -9,7 +9,18 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, child_processes, descriptors, entropy, mappings, native, own_copies, places
+from . import (
+    checkpoints,
+    child_processes,
+    descriptors,
+    entropy,
+    mappings,
+    native,
+    own_copies,
+    places,
+    prefork_state,
+    process_id_keepers,
+)
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -20,8 +31,9 @@ if TYPE_CHECKING:
 class Arrived(BaseException):
     """Raised in the copy: it is the head of the fork now, and serves the channel `descriptor`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, not_copied: list[str]) -> None:
         self.descriptor = descriptor
+        self.not_copied = not_copied
 
 
 def make(channel: int, own_memory: Any) -> None:
@@ -30,7 +42,7 @@ def make(channel: int, own_memory: Any) -> None:
     has_threads = native.has_other_threads()
     process = os.getpid()
     child_processes.guard()
-    executors = child_processes.idle_executors()
+    pools = child_processes.Pools()
     parent_state = _ParentState(channel, own_memory)
     # Without other threads, CPython itself sees to `random` in the copy.
     fresh_seeds = entropy.FreshSeeds(besides=() if has_threads else ("random",))
@@ -41,14 +53,15 @@ def make(channel: int, own_memory: Any) -> None:
         with checkpoints.OtherThreadsWait(has_threads):
             pid, arrived = native.copy_into_fork(channel, has_threads)
             if pid == 0:
-                checkpoints.renew_ids(process, executors)
+                checkpoints.renew_ids(process, pools)
         if pid == 0:
             parent_state.apply()
-            child_processes.end()
+            pools_lost, problems = child_processes.end()
+            not_copied = parent_state.not_copied() + pools_lost + problems
             if has_threads:
                 # A thread may wait at a pipe or a socket of the parent's.
                 native.interrupt_threads()
-            raise Arrived(arrived)
+            raise Arrived(arrived, not_copied)
     finally:
         if pid != 0:
             fresh_seeds.revert()
@@ -68,6 +81,10 @@ class _ParentState:
         self._own_copies = own_copies.OwnCopies(self._open, self._mappings)
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
+        self._children = checkpoints.children()
+        self._locked = prefork_state.locked(self._open)
+        self._not_empty = prefork_state.not_empty(self._open)
+        self._has_timer = prefork_state.has_timer()
 
     def leave_to_copy(self) -> None:
         """Have the copy that is made next replace what a thread of it could reach before this is applied."""
@@ -87,6 +104,15 @@ class _ParentState:
         # CPython seeds `random` anew in every fork.
         if self._random is not None:
             modules["random"].setstate(self._random)
+
+    def not_copied(self) -> list[str]:
+        """In the copy: what it does not have of all this."""
+        processes = [f"the process {name}: a fork has none of the processes of its parent" for name in self._children]
+        waiting = [f"{name}: what waits in it" for name in self._not_empty]
+        locks = [f"{path}: a lock on it" for path in self._locked]
+        timers = ["a timer of `signal`: it does not run in a fork"] if self._has_timer else []
+        keepers = process_id_keepers.lost(self._open.has_counters())
+        return processes + self._open.lost() + waiting + locks + timers + keepers
 
     def _part_from_shared_memory(self) -> None:
         # A library may have unmapped some when Python told it of the fork.

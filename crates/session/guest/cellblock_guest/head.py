@@ -12,6 +12,7 @@ from . import (
     checkpoints,
     comms,
     denials,
+    descriptors,
     entropy,
     errors,
     forks,
@@ -39,6 +40,7 @@ from .wire import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from .prefork_state import PreForkState
@@ -88,6 +90,7 @@ class Head:
         try:
             self.resume(channel_fd)
             self._streams.share()
+            descriptors.note_outputs()
             places.begin(os.getcwd())
             prefork_state.begin(checkpoints.descriptors())
             self._interpreter.begin(os.getcwd())
@@ -128,9 +131,9 @@ class Head:
             except BaseException:
                 pass
 
-    def _greet(self, standby: int = 0) -> None:
-        """Say that this process serves from now on, and who stands by for it."""
-        self.channel.send({"t": "ready", "standby": standby})
+    def _greet(self, standby: int = 0, not_copied: Sequence[str] = ()) -> None:
+        """Say that this process serves from now on, what stands by for it, and what a fork does not have of its parent."""
+        self.channel.send({"t": "ready", "standby": standby, "not_copied": list(not_copied)})
 
     def _step(self) -> None:
         if self._request is None:
@@ -223,11 +226,11 @@ class Head:
     def _stand_by(self, next_channel: int, answer: Frame) -> str | None:
         """Make it and answer, or say why not."""
         self._streams.flush()
-        descriptors = checkpoints.descriptors()
+        opened = checkpoints.descriptors()
         # Before the fork: after it, every page that this touches would have to be copied.
         about = {**checkpoints.size(), "children": checkpoints.children()}
         own_memory = self._streams.shared_memory
-        reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about}, own_memory)
+        reason = checkpoints.make(self.channel.fd, next_channel, opened, {**answer, **about}, own_memory)
         if reason is None:
             self._streams.hold_lines()
         return reason
@@ -247,7 +250,8 @@ class Head:
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
             self._streams.share()
-            self._greet()
+            descriptors.note_outputs()
+            self._greet(not_copied=arrived.not_copied)
             return
         except ThreadInTheWay as error:
             reason = checkpoints.why_not_stopped(error)
@@ -332,7 +336,8 @@ class Head:
         # What the head that died had printed of an incomplete line.
         self._streams.flush()
         prefork_state, self._prefork_state = self._prefork_state, None
-        return {"lost": [] if prefork_state is None else prefork_state.settle()}
+        lost, named = ([], {}) if prefork_state is None else prefork_state.settle(request.get("named") or {})
+        return {"lost": lost, "named": named}
 
     def _repeat(self, request: Frame) -> Frame:
         """What ran after the checkpoint that this process was, and can be run again."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .descriptors import Descriptor, Open
     from .mappings import Mapping
 
-_PIPE_END, _PAIR_END, _NOTHING, _FILE, _EXAMPLE = 0, 1, 2, 3, 4
+_PIPE_END, _PAIR_END, _NOTHING, _FILE, _EXAMPLE, _OUTPUT = 0, 1, 2, 3, 4, 5
 _CLOSED = -1
 _NOT_REPLACED, _OWN_FILE = 0, 2
 # Larger memory is replaced later: the fork would wait for the copy.
@@ -84,7 +84,9 @@ class OwnCopies:
 
     def _replacement(self, kept: Descriptor) -> _Replacement | None:
         made = _seen(kept)
-        if kept.is_pipe:
+        if kept.output is not None:
+            made.kind, made.end = _OUTPUT, kept.output
+        elif kept.is_pipe:
             writes = kept.flags & os.O_ACCMODE == os.O_WRONLY
             self._lead_to_end(made, _PIPE_END, kept.inode, int(writes), kept.flags)
         elif kept.is_socket and (pair := pairs.of(kept.inode)) is not None:

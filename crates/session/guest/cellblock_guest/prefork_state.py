@@ -6,19 +6,24 @@ socket, what an epoll watches, locks. The cell that failed may have changed all 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 from _signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, getitimer, setitimer  # type: ignore[import-not-found]
+from _socket import MSG_DONTWAIT, MSG_PEEK, SOL_SOCKET, socket
 from fcntl import F_GETFL, F_RDLCK, F_SETFL, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock, ioctl, lockf
+from select import POLLIN, poll
 from struct import Struct
+from sys import byteorder
 
 from . import BUILTINS as __builtins__
-from . import child_processes, epolls, mappings, native, places, process_id_keepers, timers
-from .descriptors import Descriptor, same_again
+from . import child_processes, epolls, mappings, native, pairs, places, process_id_keepers, timers
+from .descriptors import COUNTER, Descriptor, same_again
 from .unconnected_sockets import UnconnectedSockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _REGULAR = 0o100000
@@ -26,10 +31,12 @@ _DIRECTORY = 0o040000
 _PIPE = 0o010000
 _SOCKET = 0o140000
 _FIONREAD = 0x541B
+_DONT_WAIT = 2  # `SPLICE_F_NONBLOCK`
+_PEEK_OFFSET = 42  # `SO_PEEK_OFF`: negative where the code does not use it
+_MOST_COMPARED = 1 << 16
 _TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
 _PROCESS = "anon_inode:[pidfd]"
 _WATCHES = "anon_inode:inotify"
-_COUNTER = "anon_inode:[eventfd]"
 _OF_OPEN_FILE = "OFDLCK"
 _COUNTS = "eventfd-count:"
 _DATABASE = b"SQLite format 3\0"
@@ -70,7 +77,7 @@ class PreForkState:
                     self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
-        self.files += [kept.number for kept in self._open if kept.path == _COUNTER]
+        self.files += [kept.number for kept in self._open if kept.path == COUNTER]
         self.sockets = UnconnectedSockets(descriptors, besides)
         # The kernel gives no timers to a copy.
         self._timers = [(timer, left) for timer in _TIMERS if (left := getitimer(timer))[0]]
@@ -80,34 +87,41 @@ class PreForkState:
         except OSError:  # no `/proc` behind these walls
             self._mappings = []
 
-    def settle(self) -> list[str]:
+    def settle(self, named: dict[str, int]) -> tuple[list[str], dict[str, int]]:
         """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put
-        back."""
+        back, but for what was `named` when an earlier copy with this state went on; and what is named by now."""
         # The collector may find an object whose end closes a descriptor, between looking at the descriptor and replacing it.
         was_collecting = gc.isenabled()
         gc.disable()
+        losses = _Losses(named)
         try:
-            lost = self._settle()
+            lost = self._settle(losses)
         finally:
             if was_collecting:
                 gc.enable()
         # Last: new workers have the descriptors of this process.
-        lost += child_processes.end() + _lost_memory() + self.sockets.lost() + process_id_keepers.lost(self._has_counters())
+        pools, problems = child_processes.end()
+        lost += [reason for reason in pools if losses.is_new(reason)] + problems + _lost_memory()
+        lost += [reason for descriptor, mark, reason in self.sockets.lost() if losses.is_new(descriptor, mark)]
+        lost += process_id_keepers.lost(self._has_counters())
         for timer, (left, interval) in self._timers:
             setitimer(timer, left, interval)
-        return lost
+        return lost, losses.named
 
     def _has_counters(self) -> bool:
-        return any(kept.path == _COUNTER for kept in self._open)
+        return any(kept.path == COUNTER for kept in self._open)
 
-    def _settle(self) -> list[str]:
+    def _settle(self, losses: _Losses) -> list[str]:
         lost = self._settle_directory()
         for mapping in self._mappings:
             mapping.lead_to_path()
         for number, flags in self._streams:
             _put_flags_back(number, flags)
         is_open = [kept for kept in self._open if kept.is_still_open()]
-        lost += [reason for kept in is_open if (reason := kept.settle())]
+        for kept in is_open:
+            reason = kept.settle()
+            if reason and ((kept.has_path and not kept.is_not_copied) or losses.is_new(kept.number, kept.mark())):
+                lost.append(reason)
         # Last: to close a file, as it happens above, ends all record locks that the process has on it.
         lost += [reason for kept in is_open if (reason := kept.lock_again())]
         return list(dict.fromkeys(lost))
@@ -128,13 +142,25 @@ class PreForkState:
         return []
 
 
+class _Losses:
+    """What could not be put back. A copy that was woken leaves a copy of itself behind, with the same record
+    of the checkpoint: what is told of the first must not be told again of the second."""
+
+    def __init__(self, named: dict[str, int]) -> None:
+        self._before = named
+        self.named: dict[str, int] = {}
+
+    def is_new(self, what: int | str, mark: int = 0) -> bool:
+        """Whether it was not told yet that this is what is behind a descriptor, or that a pool is lost."""
+        self.named[str(what)] = mark
+        return self._before.get(str(what)) != mark
+
+
 class _OpenDescriptor(Descriptor):
     """An open descriptor, and what is behind it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, "a terminal" if self.is_terminal else self.path)
-        self.name = f"{what} (descriptor {number})"
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
         is_of_the_code = self.kind == _SOCKET and self.file not in _inherited
@@ -145,9 +171,24 @@ class _OpenDescriptor(Descriptor):
         """Whether it is a file that the session can replace by another one."""
         return self.kind == _REGULAR and places.is_own(self.path)
 
+    @property
+    def has_path(self) -> bool:
+        """Whether it is a file or a directory that is found by its path."""
+        return self.kind in (_REGULAR, _DIRECTORY) and not self.nameless
+
+    @property
+    def is_not_copied(self) -> bool:
+        """Whether it is a file that no checkpoint has a copy of, unless it is noted as shared memory."""
+        return self.kind == _REGULAR and (self.nameless or places.is_temporary(self.path))
+
+    def mark(self) -> int:
+        """The same as long as what is behind it is."""
+        state = None if self._socket_state is None else native.socket_state(self.number)
+        return hash((self.file, str(self._look()), state))
+
     def settle(self) -> str | None:
         """Put it right, or say what cannot be."""
-        if self.kind in (_REGULAR, _DIRECTORY) and not self.nameless:
+        if self.has_path:
             try:
                 if not _leads_to(self.path, self):
                     same_again(self)
@@ -157,10 +198,12 @@ class _OpenDescriptor(Descriptor):
                         )
             except OSError as error:
                 return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
+        if self.is_not_copied and self._look() != self._state and not native.has_put_back(self.number):
+            what = "file without a name" if self.nameless else "temporary file"
+            return f"{self.name}: what was written to an open {what}"
+        if self.has_path or self.output is not None:
             return self._flags_lost()
-        if self.kind == _REGULAR and self._look() != self._state and not native.has_put_back(self.number):
-            return f"{self.name}: what was written to an open file without a name"
-        is_stream = self.kind in (_PIPE, _SOCKET) or self.is_terminal or self.path == _COUNTER
+        is_stream = self.kind in (_PIPE, _SOCKET) or self.is_terminal or self.path == COUNTER
         if is_stream and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
         if self.path == epolls.PATH:
@@ -173,8 +216,8 @@ class _OpenDescriptor(Descriptor):
                 timers.put_back(self.number, self._state)
             except OSError:
                 return f"{self.name}: what it is set to"
-        if self.path == _PROCESS:
-            return f"{self.name}: its process may have ended"
+        if self.path == _PROCESS and self._look() != self._state:
+            return f"{self.name}: its process has ended"
         if self.path == _WATCHES and self._look() != self._state:
             return f"{self.name}: what it watches"
         return self._socket_lost() or self._flags_lost()
@@ -200,19 +243,26 @@ class _OpenDescriptor(Descriptor):
 
     def _look(self) -> Any:
         """What tells whether the contents are still what they were."""
-        if self.kind == _REGULAR and self.nameless:
+        if self.is_not_copied:
             status = os.fstat(self.number)
             return status.st_size, status.st_mtime_ns
         if self.kind == _PIPE:
+            # Since Linux 6.14 an anonymous pipe has no times.
             status = os.fstat(self.number)
-            return _waiting(self.number), status.st_mtime_ns, status.st_atime_ns
-        if self.path == _COUNTER:
+            waiting = _waiting(self.number)
+            return waiting, status.st_mtime_ns, status.st_atime_ns, waiting and _contents_of_pipe(self.number)
+        if self.path == COUNTER:
             return _count(self.number)
         if self.path == timers.PATH:
             return timers.setting(self.number)
         if self.path == _WATCHES:
             return _watches(self.number)
-        return _waiting(self.number) if self.kind == _SOCKET or self.is_terminal else None
+        if self.path == _PROCESS:
+            return _has_ended(self.number)
+        if self.kind == _SOCKET:
+            waiting = _waiting(self.number)
+            return waiting, waiting and _contents_of_socket(self.number)
+        return _waiting(self.number) if self.is_terminal else None
 
     def lock_again(self) -> str | None:
         """Put the locks on a file right, or say that they cannot be."""
@@ -281,6 +331,33 @@ def _lock_open_file(number: int, how: int, start: int, length: int) -> None:
     fcntl(number, _LOCK_OPEN_FILE, _LOCK.pack(how, os.SEEK_SET, start, length, 0))
 
 
+def locked(opened: Iterable[Descriptor]) -> list[str]:
+    """The files that this process has locked."""
+    found = []
+    for kept in opened:
+        try:
+            if kept.kind == _REGULAR and _locks(kept.number):
+                found.append(kept.path)
+        except OSError:  # closed meanwhile, or no `/proc` behind these walls
+            pass
+    return list(dict.fromkeys(found))
+
+
+def not_empty(opened: Iterable[Descriptor]) -> list[str]:
+    """The pipes and pairs of sockets in which something waits to be read."""
+    found = []
+    for kept in opened:
+        is_read = kept.flags & os.O_ACCMODE != os.O_WRONLY if kept.is_pipe else pairs.of(kept.inode) is not None
+        if is_read and _waiting(kept.number):
+            found.append(kept.name)
+    return found
+
+
+def has_timer() -> bool:
+    """Whether a timer of the module `signal` runs."""
+    return any(getitimer(timer)[0] for timer in _TIMERS)
+
+
 def _flags(number: int) -> int | None:
     try:
         return fcntl(number, F_GETFL)
@@ -304,14 +381,52 @@ def _watches(number: int) -> list[str]:
         return sorted(line for line in file if line.startswith("inotify "))
 
 
+def _has_ended(number: int) -> bool:
+    """Whether a process has ended, by its descriptor."""
+    look = poll()
+    look.register(number, POLLIN)
+    return bool(look.poll(0))
+
+
 def _count(number: int) -> str | None:
     with open(f"/proc/self/fdinfo/{number}") as file:
         return next((line for line in file if line.startswith(_COUNTS)), None)
 
 
-def _waiting(number: int) -> bytes | None:
-    """How much waits to be read."""
+def _waiting(number: int) -> int | None:
+    """How many bytes wait to be read."""
     try:
-        return ioctl(number, _FIONREAD, bytes(4))
+        return int.from_bytes(ioctl(number, _FIONREAD, bytes(4)), byteorder)
     except OSError:
         return None
+
+
+def _contents_of_pipe(number: int) -> int | None:
+    """What tells the bytes that wait in a pipe from others, without reading them; None for the end that is written to."""
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        return None
+    try:
+        copied = ctypes.CDLL(None).tee(number, writer, _MOST_COMPARED, _DONT_WAIT)
+        return hash(os.read(reader, copied)) if copied > 0 else None
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _contents_of_socket(number: int) -> int | None:
+    """The same for a socket."""
+    try:
+        handle = socket(fileno=os.dup(number))
+    except OSError:
+        return None
+    try:
+        # Where the code looks at what waits by itself, our look would change what it sees.
+        if handle.getsockopt(SOL_SOCKET, _PEEK_OFFSET) >= 0:
+            return None
+        return hash(handle.recv(_MOST_COMPARED, MSG_PEEK | MSG_DONTWAIT))
+    except OSError:
+        return None
+    finally:
+        handle.close()

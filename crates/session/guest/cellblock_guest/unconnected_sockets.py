@@ -45,16 +45,16 @@ class UnconnectedSockets:
         """Have the copy that is made next let go of them."""
         self._records.leave_to_copy()
 
-    def lost(self) -> list[str]:
-        """In a copy that was woken: what could not be had again."""
+    def lost(self) -> list[tuple[int, int, str]]:
+        """In a copy that was woken: what could not be had again, with the descriptor and with what tells two losses apart."""
         lost = []
         for descriptor, error, had_waiting in self._records:
             if descriptor < 0:  # closed since it was looked at
                 continue
             if error:
-                lost.append(f"a socket (descriptor {descriptor}): {os.strerror(error)}")
+                lost.append((descriptor, error, f"a socket (descriptor {descriptor}): {os.strerror(error)}"))
             elif had_waiting:
-                lost.append(f"a socket (descriptor {descriptor}): what waited in it")
+                lost.append((descriptor, 0, f"a socket (descriptor {descriptor}): what waited in it"))
         return lost
 
 

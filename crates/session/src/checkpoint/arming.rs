@@ -7,7 +7,7 @@ use crate::files::history::FileHistory;
 use crate::live::LiveSession;
 use crate::wire::init_link::Protect;
 use cellblock_protocol::Arming;
-use cellblock_protocol::guest::{Armed, ToHead};
+use cellblock_protocol::guest::{Armed, NamedLosses, ToHead};
 use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
@@ -173,6 +173,7 @@ impl LiveSession {
             holds_no_files: false,
             to_repeat: Vec::new(),
             is_left_behind: false,
+            named: NamedLosses::new(),
         });
         self.checkpoints.begin_steps();
         self.trim(cell_waits).await;

@@ -15,7 +15,7 @@ use crate::checkpoint::repeat::MAX_TO_REPEAT;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::checkpoint::steps::{StatePoint, Steps};
 use crate::processes::ProcessMark;
-use cellblock_protocol::guest::RepeatableCell;
+use cellblock_protocol::guest::{NamedLosses, RepeatableCell};
 use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState, Limits};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,8 +50,10 @@ pub(crate) struct Standby {
     pub(crate) holds_no_files: bool,
     /// Cells after the copy was made that are run again when it is woken.
     pub(crate) to_repeat: Vec<RepeatableCell>,
-    /// Whether a standby that was woken left this behind. What it could not restore is told again if this is woken.
+    /// Whether a standby that was woken left this behind.
     pub(crate) is_left_behind: bool,
+    /// What that standby could not put right, which was told when it was woken.
+    pub(crate) named: NamedLosses,
 }
 
 /// What a kept cell did to the state.

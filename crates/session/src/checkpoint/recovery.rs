@@ -9,7 +9,7 @@ use crate::files::tracker::Changes;
 use crate::live::LiveSession;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
-use cellblock_protocol::guest::{FromHead, Reply, ToHead};
+use cellblock_protocol::guest::{FromHead, NamedLosses, Reply, Settled, ToHead};
 use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::collections::BTreeSet;
@@ -87,7 +87,10 @@ impl Actor {
                 let to_repeat = standby.to_repeat.clone();
                 let ended = std::mem::take(&mut standby.children);
                 let holds_no_files = standby.holds_no_files;
-                if let Some((pid, line)) = self.live.accept(copy, successor).await {
+                let named = std::mem::take(&mut standby.named);
+                let left = self.live.accept(copy, successor).await;
+                let left_pid = left.as_ref().map(|(pid, _)| *pid);
+                if let Some((pid, line)) = left {
                     self.live.checkpoints.add(Standby {
                         pid,
                         channel: line,
@@ -109,9 +112,12 @@ impl Actor {
                     )
                 }));
                 recovered.not_restored.extend(left_out);
-                recovered
-                    .not_restored
-                    .extend(self.live.reopen_files().await);
+                let Settled { lost, named } = self.live.reopen_files(named).await;
+                recovered.not_restored.extend(lost);
+                let standbys = &mut self.live.checkpoints.standbys;
+                if let Some(left) = standbys.back_mut().filter(|it| Some(it.pid) == left_pid) {
+                    left.named = named;
+                }
                 if !to_repeat.is_empty() {
                     recovered.cell = self.live.repeat(standby_since, to_repeat).await;
                 }
@@ -160,16 +166,19 @@ impl Actor {
 }
 
 impl LiveSession {
-    /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
-    /// by the next request.
-    async fn reopen_files(&mut self) -> Vec<String> {
+    /// Lets a head that was woken put right what leads to its files, and returns what it could not, without what was `named` before. A head that
+    /// does not answer is found out by the next request.
+    async fn reopen_files(&mut self, named: NamedLosses) -> Settled {
         const LIMIT: Duration = Duration::from_secs(10);
         let question = self.head.next_question();
         // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
         let reopened = async {
             self.head
                 .channel
-                .send(&ToHead::Settle { seq: question })
+                .send(&ToHead::Settle {
+                    seq: question,
+                    named,
+                })
                 .await?;
             loop {
                 match self.head.channel.receive().await? {
@@ -181,9 +190,9 @@ impl LiveSession {
         match timeout(LIMIT, reopened).await {
             Ok(Ok(reply)) => reply
                 .settled()
-                .unwrap_or_else(|error| vec![not_reopened(&error.to_string())]),
-            Ok::<std::io::Result<Reply>, _>(Err(_)) => Vec::new(),
-            Err(_) => vec![not_reopened("the interpreter did not answer in time")],
+                .unwrap_or_else(|error| not_reopened(&error.to_string())),
+            Ok::<std::io::Result<Reply>, _>(Err(_)) => Settled::default(),
+            Err(_) => not_reopened("the interpreter did not answer in time"),
         }
     }
 
@@ -222,7 +231,7 @@ impl LiveSession {
         }
         let up = async {
             loop {
-                if let FromHead::Ready { standby } = channel.receive().await.ok()? {
+                if let FromHead::Ready { standby, .. } = channel.receive().await.ok()? {
                     return Some(standby);
                 }
             }
@@ -238,7 +247,11 @@ impl LiveSession {
     }
 }
 
-/// The line of a result about the open files of a head that was woken, where it did not put them right.
-fn not_reopened(problem: &str) -> String {
-    format!("open files: whether they are as they were is not known ({problem})")
+/// What a result says about the open files of a head that was woken, where it did not put them right.
+fn not_reopened(problem: &str) -> Settled {
+    let line = format!("open files: whether they are as they were is not known ({problem})");
+    Settled {
+        lost: vec![line],
+        ..Settled::default()
+    }
 }

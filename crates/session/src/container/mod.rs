@@ -174,7 +174,7 @@ impl ContainerBackend {
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
         let head = match near.wait_until_ready().await {
-            Ok((head, _)) => head,
+            Ok(ready) => ready.pid,
             Err(_) => {
                 let (image, reason) = (wanted.image.clone(), container.why_lost().await);
                 return Err(Refusal::ImageStart { image, reason }.into());
@@ -233,6 +233,7 @@ impl ContainerBackend {
                 engine: self.engine.clone(),
                 name: wanted.image,
             }),
+            not_copied: Vec::new(),
             listeners,
             runtime: None,
         })?;

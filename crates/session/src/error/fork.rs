@@ -59,6 +59,12 @@ pub enum ForkRefusal {
         /// The number of the descriptor, if it has one.
         descriptor: Option<u64>,
     },
+    /// The files in `/tmp` and `/dev/shm` cannot be copied.
+    #[error("the session cannot be forked: {reason}")]
+    TemporaryFiles {
+        /// Why not.
+        reason: &'static str,
+    },
     /// The workspace has too many entries to be copied.
     #[error("a fork works on a copy of the files, and there are more than can be looked at")]
     TooManyFiles,

@@ -116,6 +116,12 @@ impl Session {
         self.shared.host_requests.set_approver(approver);
     }
 
+    /// In a fork: the parts of its parent's state that it does not have, such as processes, pools that had work and connections, each with its
+    /// reason. Empty for every other session.
+    pub fn not_copied(&self) -> &[String] {
+        &self.shared.not_copied
+    }
+
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use
     /// [`start`](Session::start) to answer them.
     ///

@@ -29,6 +29,8 @@ pub(crate) struct SessionShared {
     pub(crate) packages: Packages,
     /// The image of its container, if the session is in one.
     pub(crate) image: Option<SessionImage>,
+    /// What a fork does not have of its parent.
+    pub(crate) not_copied: Vec<String>,
     /// The watches of paths that there are, as many as this is shared by.
     pub(crate) watches: Arc<()>,
     /// The time of a cell that names none.

@@ -14,7 +14,7 @@ use crate::runtime::RuntimeState;
 use crate::session::Session;
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{OpenedSession, Opening, PreparedSession, SessionParts};
-use crate::spawn::sockets::{Sockets, SpawnedSession};
+use crate::spawn::sockets::{ReadyHead, Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use crate::{Error, ForkRefusal};
 use cellblock_protocol::SessionOptions;
@@ -165,15 +165,17 @@ impl Actor {
             Ok::<_, Error>(files)
         };
         let ((copied, after), files) = tokio::join!(copying, files);
-        let both = copied.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
+        let both = copied.and_then(|head| Ok((head, files?)));
         let with_files = match both {
-            Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
-            Ok((head, ChangeNotice::Never, files)) => {
-                files.give_up().await;
-                let limit = options.limits.disk;
-                let files = runtime.watch_unshared_files(&workspace, &directory, limit);
-                files.await.map(|files| (head, files))
-            }
+            Ok((head, files)) => match head.change_notice {
+                ChangeNotice::BeforeChange => Ok((head, files)),
+                ChangeNotice::Never => {
+                    files.give_up().await;
+                    let limit = options.limits.disk;
+                    let files = runtime.watch_unshared_files(&workspace, &directory, limit);
+                    files.await.map(|files| (head, files))
+                }
+            },
             Err(error) => Err(error),
         };
         let (head, files) = match with_files {
@@ -194,7 +196,7 @@ impl Actor {
             process_host: self.live.placement.process_host.for_fork()?,
             spawned: SpawnedSession {
                 spawn_request: Some(spawn_request),
-                ..near.with(cgroup, self.live.files.disk.youngest_fork(), head)
+                ..near.with(cgroup, self.live.files.disk.youngest_fork(), head.pid)
             },
             files,
             workspace: Arc::clone(&workspace),
@@ -216,6 +218,7 @@ impl Actor {
             last_cell: self.cells.last_number,
             packages: self.shared.packages.copy(),
             image: None,
+            not_copied: head.not_copied,
             runtime: Some(Arc::clone(runtime)),
         };
         let opened = prepared.into_session(opening);
@@ -228,7 +231,7 @@ impl Actor {
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
-    ) -> (Result<(u32, ChangeNotice), Error>, AfterCell) {
+    ) -> (Result<ReadyHead, Error>, AfterCell) {
         let (reply, after) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), HEAD_COPY_LIMIT)
             .await;
@@ -338,7 +341,7 @@ impl Actor {
 }
 
 /// Waits until the copy is there, and refuses one that still holds something of its parent's.
-async fn wait_and_check(near: &mut Sockets) -> Result<(u32, ChangeNotice), Error> {
+async fn wait_and_check(near: &mut Sockets) -> Result<ReadyHead, Error> {
     let ready = near.wait_until_ready().await.map_err(in_words_of_forks)?;
     near.refuse_what_is_shared().await?;
     Ok(ready)
@@ -350,7 +353,7 @@ fn in_words_of_forks(error: Error) -> Error {
         _ => None,
     };
     match why {
-        Some(why) => Error::Refused(format!("the session cannot be forked: {why}")),
+        Some(reason) => ForkRefusal::TemporaryFiles { reason }.into(),
         None => error,
     }
 }

@@ -73,6 +73,7 @@ impl RuntimeState {
             journal,
             packages: Packages::default(),
             image: None,
+            not_copied: Vec::new(),
             listeners,
             runtime: Some(Arc::clone(self)),
         })?;
@@ -213,7 +214,7 @@ impl RuntimeState {
             .await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
-        let (head, _) = match timeout(SPAWN_TIMEOUT, near.wait_until_ready()).await {
+        let head = match timeout(SPAWN_TIMEOUT, near.wait_until_ready()).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 return Err(Error::System {
@@ -226,7 +227,7 @@ impl RuntimeState {
         let session = SpawnedSession {
             borrowed: borrowed.or(lent),
             spawn_request: Some(spawn_request),
-            ..near.with(cgroup, processes, head)
+            ..near.with(cgroup, processes, head.pid)
         };
         Ok(Spawned {
             session,

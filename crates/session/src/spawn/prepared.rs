@@ -72,6 +72,8 @@ pub(crate) struct Opening {
     pub(crate) packages: Packages,
     /// The image of its container, if the session is in one.
     pub(crate) image: Option<SessionImage>,
+    /// What a fork does not have of its parent.
+    pub(crate) not_copied: Vec<String>,
     pub(crate) listeners: NetworkListeners,
     /// The runtime that forks of the session are made by; `None` where there can be none.
     pub(crate) runtime: Option<Arc<RuntimeState>>,
@@ -194,6 +196,7 @@ impl PreparedSession {
             is_replaying: AtomicBool::new(false),
             packages: opening.packages,
             image: opening.image,
+            not_copied: opening.not_copied,
             watches: Arc::default(),
             wall: opening.options.limits.wall,
         });

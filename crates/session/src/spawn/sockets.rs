@@ -33,6 +33,16 @@ pub(crate) struct SpawnedSession {
     pub(crate) spawn_request: Option<SpawnRequest>,
 }
 
+/// A session whose interpreter is there.
+pub(crate) struct ReadyHead {
+    /// The head's process id inside.
+    pub(crate) pid: u32,
+    /// Whether init asks before files are changed.
+    pub(crate) change_notice: ChangeNotice,
+    /// What a fork does not have of its parent.
+    pub(crate) not_copied: Vec<String>,
+}
+
 /// The host's ends of the sockets and pipes between a session and the host.
 pub(crate) struct Sockets {
     channel: Channel,
@@ -111,9 +121,8 @@ impl Sockets {
         sent.map_err(Error::system("speaking with the container"))
     }
 
-    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
-    /// before files are changed.
-    pub(crate) async fn wait_until_ready(&mut self) -> Result<(u32, ChangeNotice), Error> {
+    /// Waits until the session stands and its interpreter is there.
+    pub(crate) async fn wait_until_ready(&mut self) -> Result<ReadyHead, Error> {
         let Started {
             head,
             asks,
@@ -125,7 +134,11 @@ impl Sockets {
             false => ChangeNotice::Never,
         };
         match self.channel.receive().await {
-            Ok(FromHead::Ready { .. }) => Ok((head, change_notice)),
+            Ok(FromHead::Ready { not_copied, .. }) => Ok(ReadyHead {
+                pid: head,
+                change_notice,
+                not_copied,
+            }),
             Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                 process: "the head",
             }

@@ -14,7 +14,7 @@ use crate::terminal::Console;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
-use cellblock::{Event, Host, Session, Snapshot, Strategy};
+use cellblock::{Event, Host, Session, SessionOpened, Snapshot, Strategy};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -311,7 +311,7 @@ impl PipeServer {
     pub(crate) async fn open_from(
         self: &Arc<Self>,
         snapshot: &str,
-    ) -> Result<String, OperationError> {
+    ) -> Result<SessionOpened, OperationError> {
         let kept = lock(&self.snapshots).get(snapshot).cloned();
         let kept = kept.ok_or_else(|| no_snapshot(snapshot))?;
         let opened = kept.snapshot.open().await;
@@ -348,8 +348,12 @@ impl PipeServer {
         self: &Arc<Self>,
         session: Session,
         strategy: Strategy,
-    ) -> Result<String, OperationError> {
+    ) -> Result<SessionOpened, OperationError> {
         let name = session.id().to_owned();
+        let opened = SessionOpened {
+            session: name.clone(),
+            not_copied: session.not_copied().to_vec(),
+        };
         let is_taken = {
             let mut sessions = lock(&self.sessions);
             let is_taken = sessions.contains_key(&name);
@@ -357,8 +361,8 @@ impl PipeServer {
             if !is_taken && !self.input_has_ended() && !self.is_stopping() {
                 let entry = self.add_session(&name, Some(session));
                 lock(&entry.state).strategy = strategy;
-                sessions.insert(name.clone(), entry);
-                return Ok(name);
+                sessions.insert(name, entry);
+                return Ok(opened);
             }
             is_taken
         };
@@ -369,7 +373,7 @@ impl PipeServer {
             );
             return Err(OperationError::new("exists", message));
         }
-        Ok(name)
+        Ok(opened)
     }
 
     /// Counts a task that is to end before the pipe does.

@@ -125,8 +125,7 @@ impl SessionTask {
             }
             Operation::OpenFrom { snapshot } => {
                 let opened = self.server.open_from(&snapshot).await;
-                let answer =
-                    opened.map(|session| OperationAnswer::Value(json!(SessionOpened { session })));
+                let answer = opened.map(|opened| OperationAnswer::Value(json!(opened)));
                 (answer, NameUse::Open)
             }
             Operation::Discard { snapshot } => {
@@ -158,8 +157,7 @@ impl SessionTask {
         let session = self.session().await?;
         let fork = session.fork().await.map_err(cellblock::Error::from)?;
         let strategy = lock(&self.state).strategy;
-        let name = self.server.adopt(fork, strategy).await?;
-        Ok(json!(SessionOpened { session: name }))
+        Ok(json!(self.server.adopt(fork, strategy).await?))
     }
 
     /// Runs a cell; its events and its result go out as they come.
@@ -228,7 +226,8 @@ impl SessionTask {
         }
         match self.open(options).await {
             Ok(_) => Ok(json!(SessionOpened {
-                session: self.name.clone()
+                session: self.name.clone(),
+                ..SessionOpened::default()
             })),
             Err(error) => {
                 let later = format!(

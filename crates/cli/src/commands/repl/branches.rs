@@ -13,12 +13,16 @@ impl Shell {
             Err(error) => return self.recover(error.into()).await,
         };
         let took = crate::terminal::milliseconds(begun.elapsed());
+        let not_copied = fork.not_copied().to_vec();
         let left = self.go_on_in(fork).await;
         self.say_dim(&format!(
             "now in {}, a fork made in {took}; %switch {left} goes back",
             self.session.id()
         ));
         self.say_dim(&format!("its files are in {}", self.workspace().display()));
+        for what in not_copied {
+            self.say_dim(&format!("not copied: {what}"));
+        }
         Ok(AfterInput::Go)
     }
 

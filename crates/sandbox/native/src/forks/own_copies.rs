@@ -30,6 +30,8 @@ pub enum ReplacementKind {
     File = 3,
     /// Nothing takes its place: what init has put there, it has put in the place of others too (`forks/ways_back.rs`).
     Example = 4,
+    /// The session's own output: [`Replacement::end`] is the number under which the fork has it.
+    Output = 5,
 }
 
 /// A descriptor of the parent's, and what the fork has in its place.
@@ -214,6 +216,7 @@ impl Replacement {
         let replaced = match self.kind {
             ReplacementKind::Pipe | ReplacementKind::Pair => self.lead_to_end(groups),
             ReplacementKind::Nothing => Err(Errno::PIPE),
+            ReplacementKind::Output => self.put(self.end as Fd),
             // The guest opens one that cannot be had yet.
             ReplacementKind::File => {
                 let _ = self.open_again();
