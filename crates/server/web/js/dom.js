@@ -121,12 +121,23 @@ export function button(options) {
  */
 export function stickToEnd(scroller) {
   let isSticking = true;
+  let top = 0;
+  /** @param {boolean} sticks */
+  const stick = (sticks) => {
+    isSticking = sticks;
+    // At the end the browser must not hold on to what is shown: then only the reader scrolls up.
+    scroller.style.overflowAnchor = sticks ? "none" : "";
+  };
   const toEnd = () => {
-    isSticking = true;
+    stick(true);
     scroller.scrollTop = scroller.scrollHeight;
+    top = scroller.scrollTop;
   };
   scroller.addEventListener("scroll", () => {
-    isSticking = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+    const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+    // Between a scroll and its event the element may have grown: far from the end is not yet scrolled away.
+    if (isAtEnd || scroller.scrollTop < top) stick(isAtEnd);
+    top = scroller.scrollTop;
   });
   const observer = new ResizeObserver(() => isSticking && toEnd());
   for (const child of scroller.children) observer.observe(child);
