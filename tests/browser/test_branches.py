@@ -3,6 +3,9 @@
 from conftest import run
 from playwright.sync_api import expect
 
+# Until the next page is there, the one before is still shown, and has cells too.
+SHOWN_CELLS = "#content > :not([inert]) .cells > .cell"
+
 
 def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     page = new_session()
@@ -11,12 +14,16 @@ def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
     expect(page).not_to_have_url(original)
-    expect(page.locator(".cells > .cell")).to_have_count(1)
+    expect(page.locator(SHOWN_CELLS)).to_have_count(1)
     expect(page.get_by_role("tabpanel")).to_contain_text("best")
     run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
     page.get_by_role("tab", name="Branches").click()
     page.get_by_role("link", name="Compare", exact=True).click()
     expect(page.get_by_role("heading", name="Two branches, side by side")).to_be_visible()
+    # Both have the same title: it is said which one is the fork.
+    titles = ["Session · fork", "Session · original"]
+    expect(page.locator(".branch-head")).to_have_text(titles)
+    expect(page.locator("thead").first.get_by_role("columnheader")).to_have_text(titles)
     row = page.get_by_role("row", name="best")
     expect(row).to_contain_text("'East'")
     expect(row).to_contain_text("'West'")
@@ -49,7 +56,7 @@ def test_two_branches_show_what_changed_inside_of_values_and_files(new_session):
     original = page.url
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page).not_to_have_url(original)
-    expect(page.locator(".cells > .cell")).to_have_count(1)
+    expect(page.locator(SHOWN_CELLS)).to_have_count(1)
     # Neither the beginning of the list nor the size of the file differs.
     run(page, "numbers[900] = -7\nopen('note.txt', 'w').write('main')\nopen('same.txt', 'w').write('same')")
     page.get_by_role("tab", name="Branches").click()

@@ -227,6 +227,8 @@ const TEXTS = {
   "compare.title": ["Two branches, side by side", "并排比较两个分支"],
   "compare.differs": ["Different", "不同"],
   "compare.contents": ["{size}, other contents", "{size}，内容不同"],
+  "compare.fork": ["fork", "分支"],
+  "compare.original": ["original", "原会话"],
   "compare.no_difference": ["No differences", "没有差异"],
   "walls.title": ["Walls", "隔离"],
   "walls.isolation": ["Isolation", "隔离"],
