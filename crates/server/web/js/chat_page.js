@@ -43,7 +43,7 @@ class ChatPage {
     this.heading = h("h1", { class: "ellipsis" }, "");
     this.sessionLink = h("a", { class: "button", hidden: true }, icon("cells"), h("span", { class: "hide-phone" }, t("chat.open_session")));
     this.forkButton = button({ icon: "fork", label: t("chat.fork"), onclick: () => void this.fork() });
-    this.shareButton = button({ icon: "globe", label: t("share.share"), isIconOnly: true, kind: "quiet", onclick: () => void this.share() });
+    this.shareButton = button({ icon: "share", label: t("share.share"), isIconOnly: true, kind: "quiet", onclick: () => void this.share() });
     this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.shareButton, this.forkButton, this.sessionLink));
     this.messages = h("div", { class: "messages", "aria-live": "off" });
     this.welcome = this.welcomeView();
