@@ -32,6 +32,8 @@ def test_a_question_shows_thought_code_result_and_answer(open_page):
     exchange.locator(".work-details").evaluate("element => element.open = true")
     expect(exchange.locator(".thought").first).to_contain_text("The formula is")
     expect(exchange.locator("pre.code").first).to_contain_text("principal = 15000")
+    # Only the editor of a session is called so.
+    expect(page.get_by_label("Code of a new cell")).to_have_count(0)
     expect(exchange.locator("pre.output").first).to_contain_text("21386.41")
     expect(exchange.locator(".cost")).to_contain_text("tokens")
     # The page has an address, and shows the same after it is loaded again.
@@ -54,6 +56,13 @@ def test_files_are_uploaded_plotted_and_downloaded(open_page):
     with page.expect_download() as download:
         exchange.locator(".answer a[download]").first.click()
     assert download.value.path().read_text() == "3 cities"
+    expect(exchange.locator(".chips.made .chip")).to_have_text([re.compile("cell-1.png"), re.compile("summary.txt")])
+    # An answer has the files that its own cells wrote.
+    exchange = ask(page, "What do 15000 become compounded?")
+    expect(exchange.locator(".cost")).to_contain_text("tokens")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    expect(exchange.locator(".chips.made")).to_have_count(0)
 
 
 def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_page):

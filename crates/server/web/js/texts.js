@@ -168,6 +168,7 @@ const TEXTS = {
   "session.panel": ["About this session", "会话详情"],
   "session.cells": ["Cells", "单元"],
 
+  "cell.code": ["Code", "代码"],
   "cell.label": ["Cell {cell}", "单元 {cell}"],
   "cell.running": ["running", "运行中"],
   "cell.success": ["done", "完成"],
