@@ -30,6 +30,23 @@ def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     expect(page.get_by_role("row", name="only.txt")).to_contain_text("–")
 
 
+def test_a_fork_begins_at_an_earlier_moment_and_the_session_stays_where_it_is(new_session):
+    page = new_session()
+    for code in ["x = [1]", "x.append(2)", "x.append(3)"]:
+        run(page, code)
+    original = page.url
+    slider = page.get_by_label("Moment in the session")
+    slider.press("ArrowLeft")
+    page.get_by_role("button", name="Fork from here").click()
+    expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
+    expect(page).not_to_have_url(original)
+    expect(page.locator(SHOWN_CELLS)).to_have_count(2)
+    assert "[1, 2]" in run(page, "x").inner_text()
+    page.goto(original)
+    expect(page.get_by_label("Code of a new cell")).to_be_visible()
+    assert "[1, 2, 3]" in run(page, "x").inner_text()
+
+
 def test_while_a_fork_is_loaded_nothing_runs_in_the_original(new_session):
     page = new_session()
     run(page, "x = 1")
