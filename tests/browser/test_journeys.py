@@ -1,12 +1,10 @@
 """What a person does with the web app, in a real browser."""
 
 import json
-import os
 import re
-import subprocess
 import zipfile
 
-from conftest import AXE, PASSWORD, ROOT, ask, run, violations
+from conftest import AXE, PASSWORD, ask, run, violations
 from playwright.sync_api import expect
 import pytest
 
@@ -279,13 +277,18 @@ def test_a_table_sorts_by_its_columns(new_session):
 
 def test_files_are_previewed(new_session):
     page = new_session()
-    run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')")
+    run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')\n"
+        "open('c.svg', 'w').write('<svg xmlns=\"http://www.w3.org/2000/svg\"><text y=\"20\">drawn</text><script>parent.document.title = 1</script></svg>')")
     page.get_by_role("tab", name="Files").click()
     page.get_by_role("button", name="Preview a.csv").click()
     expect(page.get_by_role("dialog").locator("tbody td")).to_have_text(["Oslo", "cold, dark"])
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Preview b.md").click()
     expect(page.get_by_role("dialog").locator("h3")).to_have_text("Title")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Preview c.svg").click()
+    expect(page.frame_locator("dialog iframe.frame").locator("svg text")).to_have_text("drawn")
+    assert page.title() != "1"
 
 
 def test_the_editor_completes_names_and_indents(new_session):
@@ -402,57 +405,6 @@ def test_an_administrator_sees_machine_and_live_sessions(new_session):
     expect(page.locator(".plain-list li").first).to_be_visible()
     page.goto("/admin/live")
     expect(page.get_by_role("cell", name="admin")).to_be_visible()
-
-
-def test_the_demonstration_opens_by_its_link(browser, tmp_path):
-    command = [os.environ.get("CELLBLOCK", str(ROOT / "target/debug/cellblock")), "serve", "--demo", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
-    try:
-        link = next(found[0] for line in process.stderr if (found := re.search(r"http\S+/enter#\S+", line)))
-        page = browser.new_context().new_page()
-        page.goto(link)
-        expect(page.get_by_text("July was the warmest month").first).to_be_visible()
-        # What waits for the visitor is in view, in the cell that makes the call.
-        expect(page.get_by_role("button", name="Allow", exact=True)).to_be_in_viewport()
-        expect(page.locator(".exchange").last.locator(".step").last.locator(".cell-code + .cell-body .approval")).to_be_visible()
-        expect(page.get_by_role("link", name="Two degrees warmer")).to_be_visible()
-        page.get_by_role("button", name="Allow", exact=True).click()
-        expect(page.locator(".answer").last).to_contain_text("the report was written down and not sent")
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def test_a_page_that_grows_stays_at_its_end_until_the_reader_scrolls_up(open_page):
-    page = open_page("/")
-    page.get_by_label("Your question").wait_for()
-    far_from_end = page.evaluate("""async () => {
-        const address = performance.getEntriesByType('resource').map((entry) => entry.name).find((name) => name.endsWith('/js/dom.js'));
-        const { h, stickToEnd } = await import(address);
-        const inner = h('div');
-        const scroller = h('div', null, inner);
-        scroller.style.cssText = 'position: fixed; inset: 0; height: 300px; overflow-y: auto';
-        document.body.append(scroller);
-        const grow = (height) => { const part = h('div'); part.style.height = `${height}px`; inner.append(part); };
-        const frames = async (count) => { for (let i = 0; i < count; i += 1) await new Promise(requestAnimationFrame); };
-        const distance = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
-        const end = stickToEnd(scroller);
-        grow(900);
-        end.toEnd();
-        // Before the event of that scroll, more comes.
-        grow(500);
-        await frames(5);
-        const grown = distance();
-        scroller.scrollTop -= 400;
-        await frames(3);
-        grow(500);
-        await frames(5);
-        const read = distance();
-        end.toEnd();
-        await frames(3);
-        return [grown, read, distance()];
-    }""")
-    assert far_from_end == [0, 900, 0]
 
 
 def test_history_is_searched(open_page):

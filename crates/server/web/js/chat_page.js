@@ -73,7 +73,7 @@ class ChatPage {
   welcomeView() {
     const example = (/** @type {string} */ key) => h("button", { class: "example card", type: "button", onclick: () => { this.question.value = t(key); this.grow(); this.question.focus(); } }, t(key));
     return h("div", { class: "welcome" }, h("h1", null, t("chat.hello")), h("p", { class: "muted" }, t("chat.lead")),
-      h("div", { class: "examples" }, ["chat.example_1", "chat.example_2", "chat.example_3"].map(example)));
+      h("div", { class: "examples" }, (this.app.models[0] === "recorded" ? ["chat.example_demo"] : ["chat.example_1", "chat.example_2", "chat.example_3"]).map(example)));
   }
 
   async load() {

@@ -281,6 +281,8 @@ const TEXTS = {
   "chat.open_session": ["Open the session", "打开会话"],
   "chat.tokens": ["{count} tokens", "{count} 个令牌"],
   "chat.no_answer": ["There is no answer", "没有答案"],
+  // The demonstration has a reply to these words, in this language.
+  "chat.example_demo": ["How warm was each month, and which was the warmest? Show a table and a plot.", "How warm was each month, and which was the warmest? Show a table and a plot."],
   "chat.example_1": ["What do 15000 become at 6 % compounded semi-annually for 6 years?", "15000 按 6% 半年复利，6 年后是多少？"],
   "chat.example_2": ["Plot a damped oscillation and find its half-life", "绘制阻尼振荡并求半衰期"],
   "chat.example_3": ["How many primes are there below one million?", "一百万以内有多少个素数？"],
