@@ -275,6 +275,13 @@ def test_a_table_sorts_by_its_columns(new_session):
     expect(column).to_have_text(["10", "2", "1"])
 
 
+def test_a_variable_is_inspected(new_session):
+    page = new_session()
+    run(page, "numbers = list(range(40))")
+    page.get_by_role("tabpanel").locator("summary").click()
+    expect(page.locator(".inspected")).to_contain_text("38, 39]")
+
+
 def test_files_are_previewed(new_session):
     page = new_session()
     run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')\n"

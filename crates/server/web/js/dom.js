@@ -29,7 +29,8 @@ function set(element, key, value) {
 /** @param {Element} parent @param {Child[]} children */
 export function append(parent, children) {
   for (const child of children.flat()) {
-    if (child === null || child === undefined || child === false) continue;
+    // An empty text would be a node too, and its parent not empty.
+    if (child === null || child === undefined || child === false || child === "") continue;
     parent.append(child instanceof Node ? child : String(child));
   }
 }
