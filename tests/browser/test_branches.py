@@ -36,6 +36,8 @@ def test_a_fork_begins_at_an_earlier_moment_and_the_session_stays_where_it_is(ne
         run(page, code)
     original = page.url
     slider = page.get_by_label("Moment in the session")
+    # Its states come after the cells.
+    expect(slider).to_have_attribute("max", "3")
     slider.press("ArrowLeft")
     page.get_by_role("button", name="Fork from here").click()
     expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
