@@ -1,12 +1,10 @@
 """What a person does with the web app, in a real browser."""
 
 import json
-import os
 import re
-import subprocess
 import zipfile
 
-from conftest import AXE, PASSWORD, ROOT, ask, run, violations
+from conftest import AXE, PASSWORD, ask, run, violations
 from playwright.sync_api import expect
 import pytest
 
@@ -32,6 +30,8 @@ def test_a_question_shows_thought_code_result_and_answer(open_page):
     exchange.locator(".work-details").evaluate("element => element.open = true")
     expect(exchange.locator(".thought").first).to_contain_text("The formula is")
     expect(exchange.locator("pre.code").first).to_contain_text("principal = 15000")
+    # Only the editor of a session is called so.
+    expect(page.get_by_label("Code of a new cell")).to_have_count(0)
     expect(exchange.locator("pre.output").first).to_contain_text("21386.41")
     expect(exchange.locator(".cost")).to_contain_text("tokens")
     # The page has an address, and shows the same after it is loaded again.
@@ -54,6 +54,13 @@ def test_files_are_uploaded_plotted_and_downloaded(open_page):
     with page.expect_download() as download:
         exchange.locator(".answer a[download]").first.click()
     assert download.value.path().read_text() == "3 cities"
+    expect(exchange.locator(".chips.made .chip")).to_have_text([re.compile("cell-1.png"), re.compile("summary.txt")])
+    # An answer has the files that its own cells wrote.
+    exchange = ask(page, "What do 15000 become compounded?")
+    expect(exchange.locator(".cost")).to_contain_text("tokens")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    expect(exchange.locator(".chips.made")).to_have_count(0)
 
 
 def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_page):
@@ -268,15 +275,27 @@ def test_a_table_sorts_by_its_columns(new_session):
     expect(column).to_have_text(["10", "2", "1"])
 
 
+def test_a_variable_is_inspected(new_session):
+    page = new_session()
+    run(page, "numbers = list(range(40))")
+    page.get_by_role("tabpanel").locator("summary").click()
+    expect(page.locator(".inspected")).to_contain_text("38, 39]")
+
+
 def test_files_are_previewed(new_session):
     page = new_session()
-    run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')")
+    run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')\n"
+        "open('c.svg', 'w').write('<svg xmlns=\"http://www.w3.org/2000/svg\"><text y=\"20\">drawn</text><script>parent.document.title = 1</script></svg>')")
     page.get_by_role("tab", name="Files").click()
     page.get_by_role("button", name="Preview a.csv").click()
     expect(page.get_by_role("dialog").locator("tbody td")).to_have_text(["Oslo", "cold, dark"])
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Preview b.md").click()
     expect(page.get_by_role("dialog").locator("h3")).to_have_text("Title")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Preview c.svg").click()
+    expect(page.frame_locator("dialog iframe.frame").locator("svg text")).to_have_text("drawn")
+    assert page.title() != "1"
 
 
 def test_the_editor_completes_names_and_indents(new_session):
@@ -393,23 +412,6 @@ def test_an_administrator_sees_machine_and_live_sessions(new_session):
     expect(page.locator(".plain-list li").first).to_be_visible()
     page.goto("/admin/live")
     expect(page.get_by_role("cell", name="admin")).to_be_visible()
-
-
-def test_the_demonstration_opens_by_its_link(browser, tmp_path):
-    command = [os.environ.get("CELLBLOCK", str(ROOT / "target/debug/cellblock")), "serve", "--demo", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
-    try:
-        link = next(found[0] for line in process.stderr if (found := re.search(r"http\S+/enter#\S+", line)))
-        page = browser.new_context().new_page()
-        page.goto(link)
-        expect(page.get_by_text("July was the warmest month").first).to_be_visible()
-        expect(page.get_by_role("button", name="Allow", exact=True)).to_be_visible()
-        expect(page.get_by_role("link", name="Two degrees warmer")).to_be_visible()
-        page.get_by_role("button", name="Allow", exact=True).click()
-        expect(page.locator(".answer").last).to_contain_text("the report was written down and not sent")
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_history_is_searched(open_page):

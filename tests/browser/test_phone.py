@@ -36,3 +36,10 @@ def test_on_a_phone_long_titles_end_where_the_list_ends(open_page):
 def test_on_a_phone_the_link_of_the_section_that_is_shown_can_be_seen(open_page):
     page = open_page("/admin/audit", **PHONE)
     expect(page.get_by_role("link", name="Audit")).to_be_in_viewport(ratio=0.9)
+
+
+def test_on_a_phone_the_buttons_of_a_row_can_be_seen(open_page):
+    page = open_page("/admin/users", **PHONE)
+    row = page.get_by_role("row", name="admin")
+    for name in ("Limits of admin", "Delete admin"):
+        expect(row.get_by_role("button", name=name)).to_be_in_viewport(ratio=0.9)

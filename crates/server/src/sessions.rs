@@ -76,7 +76,7 @@ impl AppState {
             created_at: self.store().now(),
             used_at: self.store().now(),
         };
-        let live = self.adopt(row, session, 0, place).await?;
+        let live = self.adopt(row, session, 0, None, place).await?;
         self.metrics()
             .sessions_opened
             .fetch_add(1, Ordering::Relaxed);
@@ -290,6 +290,7 @@ impl AppState {
         row: SessionRow,
         session: Session,
         last_cell: u64,
+        rebuilt: Option<Value>,
         place: UserPlace,
     ) -> Result<Arc<LiveSession>, ApiError> {
         let added = match self.cluster() {
@@ -310,7 +311,7 @@ impl AppState {
             session.close().await;
             return Err(error);
         }
-        let live = self.add_live(&row, session, last_cell, None);
+        let live = self.add_live(&row, session, last_cell, rebuilt);
         drop(place);
         Ok(live)
     }

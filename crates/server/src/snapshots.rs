@@ -161,6 +161,7 @@ impl AppState {
             parent: Some(snapshot.of.clone()),
             memory: snapshot.memory,
             last_cell: snapshot.last_cell,
+            rebuilt: None,
         };
         let session = snapshot.state.open().await?;
         let live = self.adopt_copy(caller, session, copy, place).await?;

@@ -59,7 +59,7 @@ impl Approver for PageApprover {
             let Some(run) = run else {
                 return Decision::Reject(Some("no run is going on".to_owned()));
             };
-            let (approvals, ring) = (&run.approvals, &run.ring);
+            let approvals = &run.approvals;
             let Ok(id) = random_id("a") else {
                 return Decision::Reject(Some("there is no randomness".to_owned()));
             };
@@ -74,12 +74,11 @@ impl Approver for PageApprover {
                 request: told.clone(),
             };
             approvals.lock().insert(id.clone(), waiting);
-            ring.publish_json("approval", None, told);
+            run.tell("approval", told);
             let decision = answer.await;
             let word = decision.as_ref().map_or("dropped", name_of);
-            ring.publish_json(
+            run.tell(
                 "approval_decided",
-                None,
                 json!({"approval": id, "decision": word}),
             );
             decision.unwrap_or_else(|_| Decision::Reject(None))

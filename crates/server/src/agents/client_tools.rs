@@ -83,7 +83,7 @@ async fn call(run: &LiveRun, name: &str, arguments: Map<String, Value>) -> Progr
     // A run that is cancelled drops this future: nothing waits any more.
     let _waiting = ForgottenOnDrop { run, id: &id };
     let told = json!({"call": id, "name": name, "arguments": arguments});
-    run.ring.publish_json("tool_call", None, told);
+    run.tell("tool_call", told);
     match answer.await {
         Ok(answer) => answer,
         Err(_) => Err("the program cannot be asked any more".to_owned()),

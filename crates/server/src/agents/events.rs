@@ -25,19 +25,37 @@ pub(super) struct Forwarder {
     pub(super) state: AppState,
 }
 
-/// The sending end of a [`Forwarder`]. The end of the run is sent as `None`: the observer with the sender lives as long as the agent.
-pub(super) type EventSender = mpsc::UnboundedSender<Option<RunEvent>>;
+/// What a [`Forwarder`] passes on.
+pub(super) enum Told {
+    /// An event of the agent.
+    Agent(RunEvent),
+    /// An event of the server, for readers of the run alone: its kind and fields.
+    Server(&'static str, Value),
+    /// The run is over. It is said, because the observer with the sender lives as long as the agent.
+    End,
+}
+
+/// The sending end of a [`Forwarder`].
+pub(super) type EventSender = mpsc::UnboundedSender<Told>;
 
 impl Forwarder {
-    /// Starts to pass events on, until the sender sends `None`.
+    /// Starts to pass events on, until the sender sends [`Told::End`].
     pub(super) fn start(mut self) -> (EventSender, tokio::task::JoinHandle<()>) {
         let (sender, mut events) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            while let Some(Some(event)) = events.recv().await {
-                self.tell_session();
-                self.keep(&event);
-                self.forward_to_session(&event).await;
-                self.to_run(event).await;
+            while let Some(told) = events.recv().await {
+                match told {
+                    Told::Agent(event) => {
+                        self.tell_session();
+                        self.keep(&event);
+                        self.forward_to_session(&event).await;
+                        self.to_run(event).await;
+                    }
+                    Told::Server(name, fields) => {
+                        self.run.ring.publish_json(name, None, fields);
+                    }
+                    Told::End => break,
+                }
             }
         });
         (sender, task)

@@ -2,8 +2,10 @@
 
 use super::approvals::Approvals;
 use super::client_tools::ToolCalls;
+use super::events::{EventSender, Told};
 use crate::live::EventRing;
 use cellblock_agent::CancellationToken;
+use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -20,6 +22,8 @@ pub(crate) struct LiveRun {
     pub(crate) cancel: CancellationToken,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) calls: ToolCalls,
+    /// The way of the agent's events to readers, while there is one.
+    events: Mutex<Option<EventSender>>,
     is_over: watch::Sender<bool>,
 }
 
@@ -32,7 +36,28 @@ impl LiveRun {
             cancel: CancellationToken::new(),
             approvals: Arc::default(),
             calls: ToolCalls::default(),
+            events: Mutex::new(None),
             is_over: watch::Sender::new(false),
+        }
+    }
+
+    /// Sets the way of the agent's events to readers.
+    pub(super) fn set_events(&self, events: Option<EventSender>) {
+        *self.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
+    }
+
+    /// Tells readers of something that the server asks or knows, after all that the agent did before: a call comes after its code.
+    pub(super) fn tell(&self, name: &'static str, fields: Value) {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = match events.as_ref() {
+            Some(events) => events
+                .send(Told::Server(name, fields))
+                .err()
+                .map(|unsent| unsent.0),
+            None => Some(Told::Server(name, fields)),
+        };
+        if let Some(Told::Server(name, fields)) = rest {
+            self.ring.publish_json(name, None, fields);
         }
     }
 
@@ -131,5 +156,31 @@ impl LiveRuns {
 
     fn lock(&self) -> MutexGuard<'_, RunTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Subject;
+    use cellblock_agent::RunEvent;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_server_tells_comes_after_what_the_agent_did_before() {
+        let ring = EventRing::new(Subject::Run("r".to_owned()), 0);
+        let run = LiveRun::new("r".to_owned(), "u".to_owned(), ring);
+        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+        run.set_events(Some(sender.clone()));
+        let text = "send()".to_owned();
+        let sent = sender.send(Told::Agent(RunEvent::CodePart { text }));
+        assert!(sent.is_ok());
+        run.tell("approval", json!({}));
+        assert_eq!(run.ring.newest(), 0, "it waits for its turn");
+        assert!(matches!(events.try_recv(), Ok(Told::Agent(_))));
+        assert!(matches!(events.try_recv(), Ok(Told::Server("approval", _))));
+        run.set_events(None);
+        run.tell("approval_decided", json!({}));
+        assert_eq!(run.ring.newest(), 1, "nothing is before it");
     }
 }

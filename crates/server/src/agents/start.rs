@@ -3,7 +3,7 @@
 use super::approvals::PageApprover;
 use super::chat::LiveChat;
 use super::client_tools::ClientTool;
-use super::events::Forwarder;
+use super::events::{Forwarder, Told};
 use super::given_files::GivenFiles;
 use super::live_run::LiveRun;
 use crate::auth::{Caller, random_id};
@@ -325,6 +325,7 @@ impl Task {
             state: self.state.clone(),
         };
         let (events, forwarding) = forwarder.start();
+        self.run.set_events(Some(events.clone()));
         let cancel = self.run.cancel.clone();
         if let Some(journal) = &self.journal {
             // What another node has by now ends here.
@@ -338,7 +339,7 @@ impl Task {
         }
         let sender = events.clone();
         let observer: cellblock_agent::Observer = Arc::new(move |event| {
-            let _ = sender.send(Some(event.clone()));
+            let _ = sender.send(Told::Agent(event.clone()));
         });
         let (conversation, is_resumed) = match (self.unfinished.take(), slot.take()) {
             (Some(unfinished), _) => (self.agent.resume(unfinished), true),
@@ -367,7 +368,8 @@ impl Task {
             false => conversation.ask(&self.row.question, observer, cancel).await,
         };
         *slot = Some(conversation);
-        let _ = events.send(None);
+        self.run.set_events(None);
+        let _ = events.send(Told::End);
         let _ = forwarding.await;
         outcome
     }

@@ -91,7 +91,7 @@ pub(crate) async fn fork_chat(
     };
     if let Some(session) = &row.session {
         let live = state.session(caller, session).await?;
-        copy.session = Some(state.fork_session(caller, &live).await?.id.clone());
+        copy.session = Some(state.fork_session(caller, &live, None).await?.id.clone());
     }
     let live = state.live_chat(&row).fork().await;
     state.chats().insert(&copy.id, &Arc::new(live));

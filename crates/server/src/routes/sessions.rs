@@ -54,9 +54,10 @@ pub(super) fn routes() -> Vec<Route> {
             post.clone(),
             "/v1/sessions/{session}/fork",
             run,
-            "Copy a session with its variables and files",
+            "Copy a session with its variables and files; with `at`, the cells until then run again in a clean session",
             fork,
         )
+        .takes::<ForkRequest>()
         .answers(201, "the copy"),
         Route::new(post.clone(), "/v1/sessions/{session}/reset", run, "Forget all variables; files stay", reset),
         Route::new(post.clone(), "/v1/sessions/{session}/seed", run, "Bind variables", seed)
@@ -296,13 +297,21 @@ pub(super) async fn undo_cells(live: &LiveSession, cells: usize) -> Result<Value
     Ok(undone)
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ForkRequest {
+    /// The number of a cell: the copy begins where the session stood after it, 0 for the beginning; where the session stands unless told.
+    at: Option<u64>,
+}
+
 async fn fork(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    JsonBody(request): JsonBody<ForkRequest>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let live = state.session(&caller, &id).await?;
-    let fork = state.fork_session(&caller, &live).await?;
+    let fork = state.fork_session(&caller, &live, request.at).await?;
     let row = state.session_row(&caller, &fork.id).await?;
     let mut answer = session_json(&row, Some(&fork));
     let not_copied = fork.session.not_copied();

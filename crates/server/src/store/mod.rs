@@ -84,7 +84,18 @@ struct Writer {
 impl Writer {
     /// Does some work whose commit waits for the disk, or not. The mode is told to SQLite only when it changes: that takes as long as a
     /// small write.
+    /// Tells with the outcome whether it wrote.
     fn work<T>(
+        &mut self,
+        is_synced: bool,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> (rusqlite::Result<T>, bool) {
+        let before = self.db.total_changes();
+        let done = self.work_in_mode(is_synced, work);
+        (done, self.db.total_changes() != before)
+    }
+
+    fn work_in_mode<T>(
         &mut self,
         is_synced: bool,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
@@ -273,9 +284,9 @@ impl Store {
             problem: "its thread has ended".to_owned(),
         };
         self.work.send(job).map_err(|_| gone())?;
-        let done = answer.await.map_err(|_| gone())?;
+        let (done, has_written) = answer.await.map_err(|_| gone())?;
         let done = done.map_err(|error| store_error(&self.path, &error));
-        self.trouble.tell(&done);
+        self.trouble.tell(&done, has_written);
         done
     }
 
@@ -295,9 +306,9 @@ impl Store {
     ) {
         let (path, trouble) = (Arc::clone(&self.path), self.trouble.clone());
         let job: Work = Box::new(move |writer| {
-            let done = writer.work(false, work);
+            let (done, has_written) = writer.work(false, work);
             let done = done.map_err(|error| store_error(&path, &error));
-            trouble.tell(&done);
+            trouble.tell(&done, has_written);
         });
         // The thread is there as long as the store is open.
         let _ = self.work.send(job);

@@ -73,6 +73,14 @@ async fn a_demonstration_has_a_crash_a_plot_a_table_a_branch_and_a_call_that_wai
     let run = runs[2]["id"].as_str().expect("an id");
     let approvals = waiting(&visitor, run).await;
     assert_eq!(approvals[0]["tool"], "send_report");
+    // Readers are told of the call after the code that makes it.
+    let events = format!("/v1/runs/{run}/events");
+    let code = visitor.first_event(&events, "code").await;
+    let approval = visitor.first_event(&events, "approval").await;
+    assert!(
+        code["seq"].as_u64() < approval["seq"].as_u64(),
+        "{approval}"
+    );
     let id = approvals[0]["approval"].as_str().expect("an id");
     let decided = visitor
         .post(

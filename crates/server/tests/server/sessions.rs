@@ -52,6 +52,55 @@ async fn undo_and_fork_go_back_and_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fork_begins_at_an_earlier_state_and_the_original_stays() {
+    let server = TestServer::new().await;
+    let admin = server.admin().await;
+    let session = admin.open().await;
+    for code in [
+        "x = [1]",
+        "x.append(2)\nopen('f.txt', 'w').write('2')",
+        "1 / 0",
+    ] {
+        admin.run(&session, code).await;
+    }
+    admin
+        .run(&session, "x.append(4)\nopen('f.txt', 'w').write('4')")
+        .await;
+    let address = format!("/v1/sessions/{session}/fork");
+    let fork = admin.post(&address, json!({"at": 2})).await;
+    assert_eq!(fork.status, StatusCode::CREATED, "{}", fork.text());
+    let fork = fork.json();
+    assert_eq!(fork["parent"], session.as_str());
+    assert_eq!(fork["live"]["rebuilt"]["replayed"], json!([1, 2]), "{fork}");
+    assert_eq!(fork["live"]["rebuilt"]["differences"], json!([]), "{fork}");
+    let fork = fork["id"].as_str().expect("an id").to_owned();
+    let look = "x, open('f.txt').read()";
+    let there = admin.run(&fork, look).await;
+    assert_eq!(there["value"]["repr"], "([1, 2], '2')");
+    assert_eq!(there["cell"], 3, "{there}");
+    let here = admin.run(&session, look).await;
+    assert_eq!(here["value"]["repr"], "([1, 2, 4], '4')");
+    // The fork has a journal of its own, and comes back from it.
+    let journal = admin.get(&format!("/v1/sessions/{fork}/journal")).await;
+    let cells = journal.json()["cells"].as_array().map(Vec::len);
+    assert_eq!(cells, Some(3), "{}", journal.text());
+    let beginning = admin.post(&address, json!({"at": 0})).await;
+    let beginning = beginning.json()["id"].as_str().expect("an id").to_owned();
+    let vars = admin.get(&format!("/v1/sessions/{beginning}/vars")).await;
+    assert_eq!(vars.json()["vars"], json!([]));
+    for (wrong, status) in [
+        (9, StatusCode::NOT_FOUND),
+        (-1, StatusCode::UNPROCESSABLE_ENTITY),
+    ] {
+        let refused = admin.post(&address, json!({"at": wrong})).await;
+        assert_eq!(refused.status, status, "{}", refused.text());
+    }
+    let sessions = admin.get("/v1/sessions").await.json();
+    let count = sessions["sessions"].as_array().map(Vec::len);
+    assert_eq!(count, Some(3), "nothing is left of a fork that was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_rebuilds_a_session_from_its_journal() {
     let server = TestServer::new().await;
     let admin = server.admin().await;

@@ -129,7 +129,7 @@ function table(heads, rows) {
   if (rows.length === 0) return h("div", { class: "empty" }, h("p", null, t("app.nothing_yet")));
   return h("div", { class: "table-scroll tall", tabindex: "0", role: "region", "aria-label": t("app.admin") }, h("table", null,
     h("thead", null, h("tr", null, heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", null))))),
-    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell) => h("td", null, cell)))))));
+    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, at) => h("td", { class: heads[at] === "" ? "actions" : undefined }, cell)))))));
 }
 
 /** @param {string} title @param {string} text @param {string} address @param {() => Promise<void>} after */

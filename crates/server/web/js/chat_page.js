@@ -43,7 +43,7 @@ class ChatPage {
     this.heading = h("h1", { class: "ellipsis" }, "");
     this.sessionLink = h("a", { class: "button", hidden: true }, icon("cells"), h("span", { class: "hide-phone" }, t("chat.open_session")));
     this.forkButton = button({ icon: "fork", label: t("chat.fork"), onclick: () => void this.fork() });
-    this.shareButton = button({ icon: "globe", label: t("share.share"), isIconOnly: true, kind: "quiet", onclick: () => void this.share() });
+    this.shareButton = button({ icon: "share", label: t("share.share"), isIconOnly: true, kind: "quiet", onclick: () => void this.share() });
     this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.shareButton, this.forkButton, this.sessionLink));
     this.messages = h("div", { class: "messages", "aria-live": "off" });
     this.welcome = this.welcomeView();
@@ -73,7 +73,7 @@ class ChatPage {
   welcomeView() {
     const example = (/** @type {string} */ key) => h("button", { class: "example card", type: "button", onclick: () => { this.question.value = t(key); this.grow(); this.question.focus(); } }, t(key));
     return h("div", { class: "welcome" }, h("h1", null, t("chat.hello")), h("p", { class: "muted" }, t("chat.lead")),
-      h("div", { class: "examples" }, ["chat.example_1", "chat.example_2", "chat.example_3"].map(example)));
+      h("div", { class: "examples" }, (this.app.models[0] === "recorded" ? ["chat.example_demo"] : ["chat.example_1", "chat.example_2", "chat.example_3"]).map(example)));
   }
 
   async load() {

@@ -6,6 +6,7 @@ import { fileAddress, get, journal, path } from "./api.js";
 import { CellView } from "./cell_view.js";
 
 /** @typedef {import("./main.js").App} App */
+/** @typedef {Awaited<ReturnType<typeof load>>} Branch */
 
 /** How many of the newest cells of each branch are shown. */
 const CELLS = 3;
@@ -25,12 +26,13 @@ export async function page(app, left, right) {
     lookInside(first.variables, second.variables, byName, describeVariable, (variable, other) => valuesApart(left, right, variable, other)),
     lookInside(first.files, second.files, byPath, describeFile, (file, other) => contentsApart(left, right, file, other)),
   ]);
+  const names = [nameOf(first, second), nameOf(second, first)];
   replace(app.main, h("div", { class: "page-head" }, h("h1", null, t("compare.title"))),
-    h("div", { class: "pair" }, head(first), head(second)),
-    h("h2", { class: "section" }, t("vars.title")), differences(first.variables, second.variables, describeVariable, byName),
-    h("h2", { class: "section" }, t("files.title")), differences(first.files, second.files, describeFile, byPath),
+    h("div", { class: "pair" }, head(first, names[0]), head(second, names[1])),
+    h("h2", { class: "section" }, t("vars.title")), differences(names, first.variables, second.variables, describeVariable, byName),
+    h("h2", { class: "section" }, t("files.title")), differences(names, first.files, second.files, describeFile, byPath),
     h("h2", { class: "section" }, t("session.cells")),
-    h("div", { class: "pair" }, cells(first), cells(second)));
+    h("div", { class: "pair" }, cells(first, names[0]), cells(second, names[1])));
   return {};
 }
 
@@ -95,22 +97,32 @@ async function contentsApart(left, right, file, other) {
   return isSame ? null : [told, told];
 }
 
-/** @param {Awaited<ReturnType<typeof load>>} branch */
-const head = (branch) => h("a", { class: "card branch-head", href: `/sessions/${branch.id}` }, icon("fork"), h("strong", { class: "ellipsis" }, branch.about.title || branch.id));
+/** The title of a branch. A fork has the title of its original, so it is said which is which. @param {Branch} branch @param {Branch} other */
+function nameOf(branch, other) {
+  const title = branch.about.title || branch.id;
+  if (title !== (other.about.title || other.id)) return title;
+  const role = branch.about.parent === other.id ? t("compare.fork") : other.about.parent === branch.id ? t("compare.original") : branch.id;
+  return `${title} · ${role}`;
+}
+
+/** @param {Branch} branch @param {string} name */
+const head = (branch, name) => h("a", { class: "card branch-head", href: `/sessions/${branch.id}` }, icon("fork"), h("strong", { class: "ellipsis" }, name));
 
 /**
+ * @param {string[]} titles
  * @param {any[]} left
  * @param {any[]} right
  * @param {(entry: any) => string} describe
  * @param {(entry: any) => string} nameOf
  */
-function differences(left, right, describe, nameOf) {
+function differences(titles, left, right, describe, nameOf) {
   const names = [...new Set([...left, ...right].map(nameOf))].sort();
   const find = (/** @type {any[]} */ list, /** @type {string} */ name) => list.find((entry) => nameOf(entry) === name);
   const rows = names.map((name) => ({ name, left: find(left, name), right: find(right, name) }));
   const changed = rows.filter((row) => !row.left || !row.right || row.left.inside || describe(row.left) !== describe(row.right));
   if (changed.length === 0) return h("p", { class: "muted" }, t("compare.no_difference"));
-  return h("div", null, h("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": t("compare.differs") }, h("table", { class: "compare" }, h("tbody", null, changed.map((row) =>
+  return h("div", null, h("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": t("compare.differs") }, h("table", { class: "compare" },
+    h("thead", null, h("tr", null, h("td"), titles.map((title) => h("th", { scope: "col" }, title)))), h("tbody", null, changed.map((row) =>
     h("tr", null, h("th", { scope: "row", class: "mono" }, row.name), side(row.left), side(row.right)))))));
 
   /** @param {any} entry */
@@ -119,9 +131,9 @@ function differences(left, right, describe, nameOf) {
   }
 }
 
-/** @param {Awaited<ReturnType<typeof load>>} branch */
-function cells(branch) {
+/** @param {Branch} branch @param {string} name */
+function cells(branch, name) {
   const kept = branch.cells.filter((/** @type {any} */ entry) => entry.fate === "kept").slice(-CELLS);
-  return h("div", null, kept.map((/** @type {any} */ entry) =>
+  return h("div", null, h("h3", { class: "branch-name" }, name), kept.map((/** @type {any} */ entry) =>
     new CellView({ number: entry.cell, code: entry.code, by: "", status: entry.result.status, isUndone: false, result: entry.result, restored: false }, { session: branch.id }).element));
 }

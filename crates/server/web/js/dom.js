@@ -29,7 +29,8 @@ function set(element, key, value) {
 /** @param {Element} parent @param {Child[]} children */
 export function append(parent, children) {
   for (const child of children.flat()) {
-    if (child === null || child === undefined || child === false) continue;
+    // An empty text would be a node too, and its parent not empty.
+    if (child === null || child === undefined || child === false || child === "") continue;
     parent.append(child instanceof Node ? child : String(child));
   }
 }
@@ -68,6 +69,7 @@ const ICONS = {
   spark: "M12 3l2 7 7 2-7 2-2 7-2-7-7-2 7-2z",
   theme: "M20 14a8 8 0 1 1-10-10 6.5 6.5 0 0 0 10 10z",
   globe: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18",
+  share: "M12 15V4M8 8l4-4 4 4M6 12H5v8h14v-8h-1",
   exit: "M14 4h5v16h-5M10 8l-4 4 4 4M6 12h9",
   restored: "M4 12a8 8 0 1 1 2.5 5.8M4 12l-2-3M4 12l3-2",
   compare: "M4 5h6v14H4zM14 5h6v14h-6z",
@@ -121,12 +123,23 @@ export function button(options) {
  */
 export function stickToEnd(scroller) {
   let isSticking = true;
+  let top = 0;
+  /** @param {boolean} sticks */
+  const stick = (sticks) => {
+    isSticking = sticks;
+    // At the end the browser must not hold on to what is shown: then only the reader scrolls up.
+    scroller.style.overflowAnchor = sticks ? "none" : "";
+  };
   const toEnd = () => {
-    isSticking = true;
+    stick(true);
     scroller.scrollTop = scroller.scrollHeight;
+    top = scroller.scrollTop;
   };
   scroller.addEventListener("scroll", () => {
-    isSticking = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+    const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+    // Between a scroll and its event the element may have grown: far from the end is not yet scrolled away.
+    if (isAtEnd || scroller.scrollTop < top) stick(isAtEnd);
+    top = scroller.scrollTop;
   });
   const observer = new ResizeObserver(() => isSticking && toEnd());
   for (const child of scroller.children) observer.observe(child);

@@ -22,6 +22,6 @@ function lane(candidate, index, isChosen) {
   if (candidate.code) void show(code, { kind: "code", text: candidate.code, language: "python" });
   return h("div", { class: isChosen ? "lane chosen" : "lane", role: "listitem" }, head,
     candidate.thought ? h("p", { class: "small" }, candidate.thought) : null,
-    candidate.code ? h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": t("session.code") }, code) : null,
+    candidate.code ? h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": t("cell.code") }, code) : null,
     candidate.text ? h("pre", { class: "output", tabindex: "0", role: "group", "aria-label": t("cell.output", { cell: "" }) }, candidate.text) : null);
 }

@@ -5,7 +5,7 @@ import { t, size, duration, moment, number } from "./texts.js";
 import { get, post, put, remove, path, fileAddress } from "./api.js";
 import { render, show } from "./markup.js";
 import { tableView } from "./table.js";
-import { displayView, imageView } from "./display.js";
+import { displayView, frameView, imageView } from "./display.js";
 import { exportLinks, verifyControl } from "./run_actions.js";
 
 /** @typedef {{ name: string, type: string, summary: string, bytes?: number }} Variable */
@@ -207,6 +207,7 @@ async function content(address, file) {
     const { table } = await render({ kind: "csv", text });
     return table ? h("div", null, tableView(table, file.path), isCut) : h("pre", { class: "code" }, text);
   }
+  if (name.endsWith(".svg") && !isCut) return frameView(text, file.path);
   if (name.endsWith(".ipynb") && !isCut) return rendered({ kind: "notebook", text });
   if (/\.(md|markdown)$/.test(name)) return rendered({ kind: "markdown", text });
   const language = { py: "python", json: "json", sql: "sql", sh: "bash", js: "js", rs: "rust" }[name.split(".").at(-1) ?? ""] ?? "";

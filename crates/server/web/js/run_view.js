@@ -35,6 +35,8 @@ export class RunView {
     this.approvals = new Map();
     /** @type {number[]} the numbers of the cells that ran */
     this.cells = [];
+    /** @type {Set<string>} the files that the cells wrote */
+    this.made = new Set();
     this.count = 0;
     /** @type {any} */
     this.usage = null;
@@ -146,7 +148,7 @@ export class RunView {
   /** @param {NonNullable<typeof this.step>} step */
   codeBlock(step) {
     const code = h("code");
-    const block = h("div", { class: "cell-code" }, h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": t("session.code") }, code),
+    const block = h("div", { class: "cell-code" }, h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": t("cell.code") }, code),
       h("div", { class: "cell-actions" }, h("button", { class: "button quiet icon-only", type: "button", "aria-label": t("cell.copy"), title: t("cell.copy"), onclick: () => void copy(code.textContent ?? "") }, icon("copy"))));
     step.element.append(block);
     return code;
@@ -237,6 +239,7 @@ export class RunView {
     if (body.dataset.result) return;
     body.dataset.result = "true";
     if (result.cell) this.cells.push(result.cell);
+    for (const file of [...(result.files?.created ?? []), ...(result.files?.changed ?? [])]) this.made.add(file.path);
     const hadParts = body.childElementCount > 0;
     const view = new CellView({ number: result.cell, code: "", by: "agent", status: result.status, isUndone: false, result: hadParts ? { ...result, output: "", stdout: "", stderr: "", displays: [] } : result, restored: false }, { session: this.context.session() ?? "" });
     append(body, [...view.body.childNodes]);
@@ -317,8 +320,10 @@ export class RunView {
   warnings(event) {
     for (const warning of event.warnings ?? []) this.element.insertBefore(h("div", { class: "notice warn small" }, icon("shield"), h("div", null, warning)), this.foot);
     const session = this.context.session();
-    if (!session || !event.files?.length) return;
-    const chips = event.files.map((file) => h("a", { class: "chip", href: fileAddress(session, file.path), download: file.path.split("/").at(-1) }, icon("download"), h("span", { class: "ellipsis" }, file.path), h("span", { class: "muted" }, size(file.bytes))));
+    // The workspace also has the files of earlier answers.
+    const files = (event.files ?? []).filter((file) => this.made.has(file.path));
+    if (!session || files.length === 0) return;
+    const chips = files.map((file) => h("a", { class: "chip", href: fileAddress(session, file.path), download: file.path.split("/").at(-1) }, icon("download"), h("span", { class: "ellipsis" }, file.path), h("span", { class: "muted" }, size(file.bytes))));
     this.element.insertBefore(h("div", { class: "chips made" }, chips), this.foot);
   }
 

@@ -125,6 +125,7 @@ class SessionPage {
       onGone: (status) => void this.gone(status),
     }, { after });
     if (this.about.rebuilt) this.tell("restored", t("session.rebuilt"));
+    else if (this.about.live?.rebuilt?.differences.length > 0) this.tell("restored", t("session.forked_again"));
     this.refresh();
     void this.branches.load();
     this.editor.focus();
@@ -295,11 +296,9 @@ class SessionPage {
   /** @param {number | null} at the cell after which the fork begins, or null for now */
   async fork(at) {
     try {
-      const count = at === null ? 0 : this.model.kept.filter((cell) => cell.number > at).length;
-      const made = await post(`${this.address}/fork`, {});
-      const { id } = made;
-      // A fork stands where its original stands; to begin earlier, it goes back by itself.
-      if (count > 0) await post(`${path("v1", "sessions", id)}/undo`, { n: count });
+      // An earlier state is made by running the cells until then again.
+      if (at !== null) toast(t("time.forking"));
+      const { id } = await post(`${this.address}/fork`, at === null ? {} : { at });
       this.app.go(`/sessions/${id}`);
       toast(t("session.fork_done"));
     } catch (error) {

@@ -79,6 +79,7 @@ fn body_of(method: &str, template: &str) -> Value {
         ("patch", "{session}" | "{chat}") => json!({"title": "changed"}),
         ("put", "{path}") => json!("changed"),
         ("post", "undo") => json!({}),
+        ("post", "fork") => json!({"at": 0}),
         ("post", "seed") => json!({"variables": {"x": 2}}),
         ("post", "tools") => json!({"tools": []}),
         ("post", "cells" | "compute") => json!({"code": "x = 2"}),
