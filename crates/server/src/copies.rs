@@ -8,7 +8,7 @@ use crate::sessions::{report_json, title};
 use crate::state::AppState;
 use crate::store::{SessionRow, SessionStatus};
 use cellblock_host::Session;
-use cellblock_host::journal::{CellFate, Journal, Record};
+use cellblock_host::journal::{CellFate, Journal, JournalRecord};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn take_back_to(journal: &mut Journal, cell: u64) -> Result<(), ApiError> {
     let count = kept().filter(|kept| kept.number > cell).count() as u64;
     if let Some(mut line) = journal.lines.last().cloned() {
         line.n += 1;
-        line.record = Record::Undone {
+        line.record = JournalRecord::Undone {
             count,
             stands: cell,
         };
