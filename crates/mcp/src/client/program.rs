@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufRead as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// The environment variables of this process that a program gets. Others may hold secrets.
 const PASSED_VARIABLES: [&str; 9] = [
@@ -33,6 +33,8 @@ pub fn nesting_level() -> u32 {
 
 /// How long a program may take to end after its input is closed, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long is waited for the end of its standard error after it has ended.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(500);
 /// The bytes that are kept of its standard error.
 const MAX_STDERR_BYTES: usize = 2_000;
 
@@ -41,8 +43,8 @@ pub(super) struct Program {
     child: Child,
     group: Option<Pid>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
-    /// Ends the task that reads its standard error, which a process can hold open that it left behind.
-    stderr_reader: AbortHandle,
+    /// The task that reads its standard error, which a process can hold open that it left behind.
+    stderr_reader: JoinHandle<()>,
 }
 
 impl Program {
@@ -83,12 +85,12 @@ impl Program {
             return Err(format!("`{command}` has no standard streams"));
         };
         let stderr = Arc::default();
-        let reader = tokio::spawn(keep_tail(errors, Arc::clone(&stderr)));
+        let stderr_reader = tokio::spawn(keep_tail(errors, Arc::clone(&stderr)));
         let program = Program {
             child,
             group,
             stderr,
-            stderr_reader: reader.abort_handle(),
+            stderr_reader,
         };
         Ok((program, output, input))
     }
@@ -103,6 +105,8 @@ impl Program {
         self.signal(Signal::KILL);
         self.group = None;
         let status = self.child.wait().await;
+        // What it wrote last may still be in the pipe.
+        let _ = timeout(STDERR_TIMEOUT, &mut self.stderr_reader).await;
         let mut text = status.map_or_else(|error| error.to_string(), described);
         if let Some(last) = self.last_stderr_lines() {
             text.push_str(&format!("; the last it wrote: {last}"));
@@ -404,5 +408,27 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for MonitoredWriter<W> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On one thread: nothing is read while the program ends.
+    #[tokio::test]
+    async fn what_a_program_wrote_last_is_told_although_it_was_not_read_yet() {
+        let arguments = [
+            "-c".to_owned(),
+            "echo 'error: no such file' >&2; exit 3".to_owned(),
+        ];
+        let (program, ..) = Program::start("sh", &arguments, &BTreeMap::new(), None).unwrap();
+        while !program.has_ended() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(
+            program.end().await,
+            "it ended with status 3; the last it wrote: error: no such file"
+        );
     }
 }
