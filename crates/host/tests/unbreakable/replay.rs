@@ -96,7 +96,11 @@ fn variables_that_were_bound_between_cells_are_bound_again() {
 }
 
 /// Runs a cell and answers its calls with 1, 2, 3, … Returns the result and how often a tool was called.
-fn run_with_tools(session: &Python, code: &str, answer_calls: bool) -> (CellResult, u64) {
+pub(crate) fn run_with_tools(
+    session: &Python,
+    code: &str,
+    answer_calls: bool,
+) -> (CellResult, u64) {
     let mut running = session.start(code);
     let mut calls = 0;
     while let Some(event) = running.next() {

@@ -236,10 +236,13 @@ impl CellRun {
         }
     }
 
-    /// What the cell did to the variables, by the head's word.
+    /// What the cell did to the variables, by the head's word. A cell that called a tool does not only compute, whatever the head says.
     fn effect_of(&self, done: &Done) -> CellEffect {
         let cell = &self.cell;
-        let is_plain = !cell.silent && cell.script.is_none() && cell.env.is_empty();
+        let is_plain = !cell.silent
+            && cell.script.is_none()
+            && cell.env.is_empty()
+            && self.calls.reached().is_empty();
         if done.pure {
             CellEffect::Nothing
         } else if done.repeatable && is_plain && cell.code.len() <= MAX_CODE_TO_REPEAT {
