@@ -59,6 +59,8 @@ obstacles! {
         "import nowhere.at_all", [], {};
     a_module_of_a_package_with_another_name_is_answered_with_that_name:
         "import cv2", [], {};
+    a_package_that_code_wants_to_install_is_answered_with_the_ways_to_it:
+        "import subprocess, sys; subprocess.run([sys.executable, '-m', 'pip', 'install', 'nowhere>=1.0'])", [], {};
     a_file_that_is_not_there_is_answered_with_the_flag:
         "open('sales.csv')", [], {};
     a_file_outside_of_the_workspace_is_answered_with_the_flag:

@@ -6,9 +6,9 @@ import os
 
 from . import BUILTINS as __builtins__
 from . import hooks
-from .hints import has_network_wall, how_to_install, no_network
+from .hints import has_network_wall, how_to_install, no_network, note_wanted
 from .libraries import modules
-from .programs import is_install
+from .programs import is_install, wanted_packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _explain_installs() -> None:
         if _installs(args):
             self.returncode = 1  # `__del__` asks for it
             self._child_created = False
-            raise PermissionError(how_to_install())
+            raise _refused_install(args)
         original(self, args, *rest, **options)
 
     popen.__init__ = _disguise(__init__, original)
@@ -82,18 +82,28 @@ def _explain_system() -> None:
 
     def system(command: Any) -> int:
         if _installs(command):
-            raise PermissionError(how_to_install())
+            raise _refused_install(command)
         return original(command)
 
     os.system = _disguise(system, original)
 
 
 def _installs(command: Any) -> bool:
+    return is_install(_words(command)[:6])
+
+
+def _refused_install(command: Any) -> PermissionError:
+    error = PermissionError(how_to_install())
+    note_wanted(error, wanted_packages(_words(command)))
+    return error
+
+
+def _words(command: Any) -> list[str]:
     if isinstance(command, str):
-        return is_install(command.split())
+        return command.split()
     if isinstance(command, (list, tuple)):
-        return is_install([word for word in command[:6] if isinstance(word, str)])
-    return False
+        return [word for word in command[:50] if isinstance(word, str)]
+    return []
 
 
 def _disguise(function: Callable[..., Any], original: Any) -> Callable[..., Any]:

@@ -57,6 +57,9 @@ _NETWORK_WALL = "no_network"
 _FILE = "file"
 _PACKAGE = "package"
 _INSTALLABLE_PACKAGE = "installable_package"
+
+# Where an error keeps the package that its code wanted to install: the error itself says what to do.
+_WANTED = "__cellblock_wanted_package__"
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
 
 
@@ -88,12 +91,27 @@ def how_to_install() -> str:
     )
 
 
+def note_wanted(error: BaseException, packages: list[str]) -> None:
+    """Notes at an error which package its code wanted to install: without its version, the first of several."""
+    for name in packages[:1]:
+        for mark in "[=<>!~;@ ":
+            name = name.partition(mark)[0]
+        vars(error)[_WANTED] = name
+
+
+def _package_obstacle() -> str:
+    return _INSTALLABLE_PACKAGE if _offers_install() else _PACKAGE
+
+
 def hint(error: BaseException, workspace: str) -> dict[str, str]:
     """What to say about an exception or what caused it (`hint`), what the host calls the limit or wall that it ran into
     (`obstacle`), and the package that has a missing module (`package`)."""
     seen = 0
     current: BaseException | None = error
     while current is not None and seen < 8:
+        wanted = vars(current).get(_WANTED)
+        if type(wanted) is str:
+            return {"obstacle": _package_obstacle(), "package": wanted}
         found = _of(current, workspace)
         if found is not None:
             text, obstacle = found
@@ -141,7 +159,7 @@ def _of_module(module: str) -> tuple[str, str | None] | None:
         return None  # a part of a package that is there
     if module in sys.stdlib_module_names:
         return f"the module {module!r} is a part of Python that this interpreter was built without.", None
-    obstacle = _INSTALLABLE_PACKAGE if _offers_install() else _PACKAGE
+    obstacle = _package_obstacle()
     if module == "IPython":
         return "IPython is not part of this session; display(...) is there without an import.", obstacle
     package = distribution_of(module)

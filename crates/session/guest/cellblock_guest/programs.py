@@ -7,7 +7,7 @@ import builtins
 from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
 
 from . import BUILTINS as __builtins__
-from .hints import how_to_install
+from .hints import how_to_install, note_wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,11 +141,17 @@ def packages_of(words: list[str]) -> list[str]:
     return [word.strip("'\"") for word in words[start + 1 :] if not word.startswith("-")]
 
 
+def wanted_packages(words: list[str]) -> list[str]:
+    """What an install command names, if these are packages of Python."""
+    return [] if words[:1] in (["apt"], ["apt-get"]) else packages_of(words)
+
+
 def _explain_command(line: str, error: SyntaxError) -> None:
     command = line.lstrip("!%").strip()
     message = f"{line.split()[0]!r} is a command of IPython; this is plain Python"
     if is_install(command.split()):
         message = how_to_install()
+        note_wanted(error, wanted_packages(command.split()))
     elif line.startswith("!"):
         message = (
             "shell commands do not start with '!' here, this is plain Python; use "
