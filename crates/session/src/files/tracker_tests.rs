@@ -1,6 +1,7 @@
 use super::*;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, fallocate, mknodat};
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use tempfile::TempDir;
 
 struct Scene {
@@ -28,6 +29,42 @@ impl Scene {
         let Added { bytes, files, .. } = self.tracker.added();
         (bytes, files)
     }
+}
+
+/// The queue is never empty then.
+#[test]
+fn a_look_ends_although_events_come_faster_than_they_are_read() {
+    const WRITERS: usize = 4;
+    const WRITING: Duration = Duration::from_secs(6);
+    let mut scene = Scene::new();
+    let end = Instant::now() + WRITING;
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let files = ["a", "b"].map(|name| scene.path(&format!("{name}{writer}")));
+            let files = files.map(|path| File::create(path).unwrap());
+            std::thread::spawn(move || {
+                // Two events that are alike and come one after the other are one.
+                while Instant::now() < end {
+                    for _ in 0..100 {
+                        for file in &files {
+                            file.write_at(b"x", 0).unwrap();
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    while Instant::now() + WRITING / 2 < end {
+        assert_eq!(scene.added().1, 2 * WRITERS);
+    }
+    let looked = Instant::now();
+    assert!(looked < end, "a look took until nothing was written");
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    // Nothing was lost on the way.
+    std::fs::write(scene.path("last"), "x").unwrap();
+    assert_eq!(scene.added().1, 2 * WRITERS + 1);
 }
 
 #[test]

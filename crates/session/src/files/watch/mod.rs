@@ -10,8 +10,9 @@ pub(crate) use changes::{ChangedPaths, Recorded, RecordedChange, RecordedKind};
 use crate::files::watch_runtime::watch_runtime;
 use changes::{WatchSubject, recorded_kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::ioctl_fionread;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -319,6 +320,8 @@ impl WatcherState {
         })
     }
 
+    /// Reads what is in the queue now. What comes meanwhile is left for the next time: code can make events faster than they are read, and the lock
+    /// and the thread are those of all sessions.
     fn read_events(&mut self) {
         let Some(instance) = &self.instance else {
             self.trees
@@ -330,7 +333,11 @@ impl WatcherState {
         let mut moved: HashMap<(u64, u32), PathBuf> = HashMap::new();
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = inotify::Reader::new(instance, &mut buffer);
-        while let Ok(event) = reader.next() {
+        let mut waiting = ioctl_fionread(instance).unwrap_or(0);
+        // What the reader has taken from the queue is nowhere else.
+        while waiting > 0 || !reader.is_buffer_empty() {
+            let Ok(event) = reader.next() else { break };
+            waiting = waiting.saturating_sub(bytes_in_queue(event.file_name()));
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 for tree in self.trees.values_mut() {
                     match &mut tree.recorded {
@@ -408,6 +415,13 @@ impl WatcherState {
             self.remove_below(tree, &path);
         }
     }
+}
+
+/// How many bytes an event takes in the queue: a head, and the name with zeros at its end, which fill it up to the size of a head or several.
+fn bytes_in_queue(name: Option<&CStr>) -> u64 {
+    const HEAD: usize = 16;
+    let name = name.map_or(0, |name| name.count_bytes() + 1);
+    (HEAD + name.next_multiple_of(HEAD)) as u64
 }
 
 /// Notes the new paths of a directory that was renamed inside of its tree, and of those below it.
