@@ -77,7 +77,7 @@ fn the_pages_and_the_python_package_name_the_defaults_of_the_code() {
     );
     names(
         include_str!("../../../../python/src/cellblock/options.py"),
-        &[sentence.clone()],
+        std::slice::from_ref(&sentence),
     );
     names(include_str!("../../../../docs/python-api.md"), &[sentence]);
 }
