@@ -108,7 +108,7 @@ fn a_fork_cannot_hide_a_file_of_its_parent_s_in_a_socket_of_its_own() {
     assert_refused(IN_A_SOCKET, "a socket in which descriptors wait");
 }
 
-/// In the fork, before the guest makes anything anew: a connection that nobody has accepted. No process has its far end open.
+/// In the fork, before the guest makes anything anew: a connection that is not accepted. No process has its far end open.
 const NOT_ACCEPTED: &str = r"
 def connect():
     global server, client
