@@ -1,7 +1,6 @@
 //! Cells that only bind plain values follow each other without a copy of the head. They are run again when an older copy is woken, and nothing shows it.
 
-use crate::replay::run_with_tools;
-use crate::support::{builder, open, session, tool, wait};
+use crate::support::{builder, open, session, wait};
 use cellblock_protocol::{CheckpointStatus, StateOutcome};
 
 const CRASH: &str = "import os; os._exit(3)";
@@ -140,25 +139,4 @@ fn the_value_that_a_prompt_keeps_is_there() {
     session.run(keeping("a * 2"));
     session.run(CRASH);
     assert_eq!(session.value("_ + 2"), "42");
-}
-
-/// Makes the head say of every cell that it can be run again.
-const LIAR: &str = r"
-import gc, types
-for thing in gc.get_objects():
-    if isinstance(thing, types.FunctionType) and thing.__module__ == 'cellblock_guest.execute':
-        thing.__globals__.update(is_repeatable=lambda *code: True, was_cheap=lambda ms: True)
-        break
-";
-
-#[test]
-fn a_cell_that_called_a_tool_is_not_run_again_whatever_the_head_says() {
-    let session = session();
-    session.offer([tool("pay", "Pays", &["amount"])]);
-    session.good(LIAR);
-    let (_, calls) = run_with_tools(&session, "receipt = pay('5')", true);
-    assert_eq!(calls, 1);
-    let dead = session.run(CRASH);
-    assert_eq!(dead.state.outcome, StateOutcome::Restored);
-    assert_eq!(session.value("receipt"), "1");
 }

@@ -96,11 +96,7 @@ fn variables_that_were_bound_between_cells_are_bound_again() {
 }
 
 /// Runs a cell and answers its calls with 1, 2, 3, … Returns the result and how often a tool was called.
-pub(crate) fn run_with_tools(
-    session: &Python,
-    code: &str,
-    answer_calls: bool,
-) -> (CellResult, u64) {
+fn run_with_tools(session: &Python, code: &str, answer_calls: bool) -> (CellResult, u64) {
     let mut running = session.start(code);
     let mut calls = 0;
     while let Some(event) = running.next() {
